@@ -1,0 +1,479 @@
+"""The core types: what every room hands to the next one.
+
+Frozen dataclasses only; no behaviour beyond what follows from their own fields, no I/O, and
+no import of ours. Units are in the names. Positions are indices into ``CommitRange.line``:
+0 is the baseline FROM, ``len(line) - 1`` is TO.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class PathClass(enum.Enum):
+    """What a commit's changed files can do to a build."""
+
+    NATIVE = "native"
+    PYTHON = "python"
+    IRRELEVANT = "irrelevant"
+
+
+class Route(enum.Enum):
+    """How a build was obtained."""
+
+    CACHED = "cached"
+    OVERLAY = "overlay"
+    WHEEL = "wheel"
+    SOURCE = "source"
+
+
+class Outcome(enum.Enum):
+    """What came of one probe of one commit."""
+
+    MEASURED = "measured"
+    UNBUILDABLE = "unbuildable"
+    UNIMPORTABLE = "unimportable"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+
+
+class Verdict(enum.Enum):
+    """The answer for one workload."""
+
+    CULPRITS = "culprits"
+    NO_CHANGE = "no change"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Purpose(enum.Enum):
+    """Why a probe was made."""
+
+    ENDS = "ends"
+    GRID = "grid"
+    SEARCH = "search"
+    REPEAT = "repeat"
+    CONFIRM = "confirm"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of the history.
+
+    Attributes:
+        sha: the full hexadecimal object name.
+        parents: full object names, first parent first.
+        author: the author's name.
+        date_seconds: the committer date, seconds since the epoch.
+        subject: the first line of the message.
+        paths: the files it changes against its first parent.
+        path_class: what those files can do to a build.
+        fingerprint: the native fingerprint of its tree.
+    """
+
+    sha: str
+    parents: tuple[str, ...]
+    author: str
+    date_seconds: int
+    subject: str
+    paths: tuple[str, ...] = ()
+    path_class: PathClass = PathClass.NATIVE
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class CommitRange:
+    """FROM..TO along first parents; FROM is the trusted baseline and is measured.
+
+    Attributes:
+        spec: the range as the user wrote it.
+        line: the baseline first, then every commit of the range, oldest first.
+    """
+
+    spec: str
+    line: tuple[Commit, ...]
+
+    @property
+    def baseline(self) -> Commit:
+        """FROM."""
+        return self.line[0]
+
+    @property
+    def tip(self) -> Commit:
+        """TO."""
+        return self.line[-1]
+
+
+@dataclass(frozen=True)
+class TreeFile:
+    """One tracked file of one commit: its path, git mode (octal digits) and blob name."""
+
+    path: str
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One asv benchmark with one choice of parameters.
+
+    Attributes:
+        benchmark: asv's name of the benchmark, for example ``linear.Linear.time_forward``.
+        params: the representation of each chosen parameter value, as asv writes them.
+        param_index: the position of this choice in asv's product of parameters, or None.
+        unit: the metric's unit, ``seconds`` for ``time_`` benchmarks.
+        kind: asv's benchmark type: ``time``, ``track``, ``peakmemory``, ``memory``...
+        timeout_seconds: how long one run may take.
+        version: asv's hash of the benchmark's code.
+    """
+
+    benchmark: str
+    params: tuple[str, ...] = ()
+    param_index: int | None = None
+    unit: str = "seconds"
+    kind: str = "time"
+    timeout_seconds: float = 60.0
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name with its parameters, as ``asv run -b`` matches it."""
+        return f"{self.benchmark}({', '.join(self.params)})" if self.params else self.benchmark
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A route to a build of one commit, and its expected cost before doing it."""
+
+    sha: str
+    route: Route
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Build:
+    """A usable, immutable installed tree for one commit.
+
+    Attributes:
+        sha: the commit it is a build of.
+        route: how it was obtained.
+        tree: the directory to put on the path.
+        python: the interpreter that runs it.
+        environment: variables to set when it runs (the matrix's ``env`` and ``env_nobuild``).
+        key: the store's content key.
+        seconds: what it cost to obtain, zero when cached.
+    """
+
+    sha: str
+    route: Route
+    tree: str
+    python: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fresh process measuring one build on one workload.
+
+    Attributes:
+        value: the run's metric, in the workload's unit; inside a block, values are adjusted
+            for the block's drift so that their ratios are the paired ratios.
+        block: the block it was interleaved in; runs of one block share the machine's state.
+        samples: the numbers the process yielded, in the workload's unit, in order.
+        number: how many calls one sample averages over.
+        started_seconds: when it began, seconds since the epoch.
+        seconds: the wall time it cost, start of the process included.
+    """
+
+    value: float
+    block: str = ""
+    samples: tuple[float, ...] = ()
+    number: int = 1
+    started_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came of probing one commit on one workload: runs, or the reason there are none."""
+
+    workload: str
+    sha: str
+    outcome: Outcome
+    runs: tuple[Run, ...] = ()
+    reason: str = ""
+    purpose: Purpose = Purpose.SEARCH
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What the search wants next: so many runs of each of these positions, in one block.
+
+    For ``Purpose.CONFIRM`` there are two positions, parent and child (or the nearest measured
+    commits on either side where those cannot be measured).
+    """
+
+    positions: tuple[int, ...]
+    runs: int
+    purpose: Purpose
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that one search knows, over positions 0..size-1; position 0 is the baseline.
+
+    Attributes:
+        size: the number of positions.
+        weights: for each position, how plausible it is that this commit changes the workload,
+            0 < w <= 1 (the baseline's is not used).
+        values: for each measured position the natural logarithms of its runs, already freed
+            of block effects.
+        failed: positions that cannot be built, imported or run.
+        pairs: fresh parent-child confirmations: (left, right) to paired log ratios, one a
+            round of the two builds.
+        build_seconds: for each position the quote for making it measurable; 0 when it is.
+        run_seconds: the expected cost of one run.
+        spent_seconds: the cost so far; with ``budget_seconds`` the search can stop in time.
+        budget_seconds: None for no limit.
+    """
+
+    size: int
+    weights: tuple[float, ...]
+    values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    failed: frozenset[int] = frozenset()
+    pairs: Mapping[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+    build_seconds: tuple[float, ...] = ()
+    run_seconds: float = 1.0
+    spent_seconds: float = 0.0
+    budget_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A level shift that the search stands for.
+
+    Attributes:
+        position: the most probable change point (the first commit at the new level).
+        left, right: the measured positions on either side of the credible set.
+        credible: positions among which the change point lies with ``confidence``.
+        log_ratio, log_low, log_high: the effect, new level over old, and its interval.
+        probability: that a relevant step lies in ``credible``.
+        confirmed: a fresh parent-child comparison agreed.
+    """
+
+    position: int
+    left: int
+    right: int
+    credible: tuple[int, ...]
+    log_ratio: float
+    log_low: float
+    log_high: float
+    probability: float
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Beliefs about one workload's levels along the range.
+
+    Attributes:
+        change: for each position the probability that a relevant step begins there.
+        level: for each position the expected log level (NaN where nothing informs it).
+        level_low, level_high: the interval of each level.
+        sigma: the expected spread of one run's logarithm.
+        expected_steps: the expected number of relevant steps.
+    """
+
+    change: tuple[float, ...]
+    level: tuple[float, ...]
+    level_low: tuple[float, ...]
+    level_high: tuple[float, ...]
+    sigma: float
+    expected_steps: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The search's answer to "what next?": probes, or a verdict when there are none.
+
+    Attributes:
+        probes: what to measure next; empty when the search has ended.
+        steps: what it stands for now, largest effect first.
+        verdict: None while the search goes on.
+        limit: the smallest relative step that would have been seen (0.03 for 3 %), where
+            "no change" is (or would be) said.
+        needed: what an inconclusive verdict would take, one line.
+        posterior: the beliefs behind it.
+    """
+
+    probes: tuple[Probe, ...]
+    steps: tuple[Step, ...]
+    verdict: Verdict | None
+    limit: float
+    posterior: Posterior
+    needed: str = ""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a culprit's comparison: the commit measured, and its runs in the unit."""
+
+    sha: str
+    values: tuple[float, ...]
+    level: float
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A change point with a probability and an effect.
+
+    Attributes:
+        commit: the change point; where it came in by a merge, the side branch's commit.
+        merge: the merge on the first-parent line that brought it in, or None.
+        ratio, ratio_interval: new level over old level.
+        delta, delta_interval: new level minus old level, in the workload's unit.
+        probability: that a relevant step lies in the credible set.
+        credible_set: object names, oldest first; more than one where neighbours failed.
+        parent, child: the two sides compared.
+        command: the command that reproduces the comparison.
+    """
+
+    commit: Commit
+    merge: Commit | None
+    ratio: float
+    ratio_interval: tuple[float, float]
+    delta: float
+    delta_interval: tuple[float, float]
+    probability: float
+    credible_set: tuple[str, ...]
+    parent: Side
+    child: Side
+    command: str
+
+    @property
+    def is_regression(self) -> bool:
+        """The metric grew: slower, or more memory."""
+        return self.ratio > 1.0
+
+
+@dataclass(frozen=True)
+class WorkloadFindings:
+    """The verdict for one workload, with everything a report shows.
+
+    Attributes:
+        workload: what was measured.
+        verdict: the answer.
+        culprits: largest effect first.
+        limit: the smallest relative step that would have been seen.
+        needed: what an inconclusive verdict would take.
+        observations: in the order they were made.
+        posterior: over ``Findings.range.line``; None when nothing could be measured.
+    """
+
+    workload: Workload
+    verdict: Verdict
+    culprits: tuple[Culprit, ...]
+    limit: float
+    needed: str
+    observations: tuple[Observation, ...]
+    posterior: Posterior | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a session spent: builds made (not cached), runs measured, wall seconds."""
+
+    builds: int
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What one session found; everything a report or a page is made from."""
+
+    session: str
+    range: CommitRange
+    workloads: tuple[WorkloadFindings, ...]
+    cost: Cost
+    smallest_step: float
+    confidence: float
+    machine: Mapping[str, str]
+    environment: str
+    created_seconds: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class SessionHeader:
+    """What a session set out to do: enough to resume it on the same range and workloads.
+
+    Attributes:
+        session: its identifier, also the stem of the log's file name.
+        created_seconds: seconds since the epoch.
+        range: the commits, so that a report needs no repository.
+        workloads: what is measured.
+        smallest_step: relative, 0.03 for 3 %.
+        confidence: 0.95 for 95 %.
+        budget_seconds: None for no limit.
+        machine: asv's machine parameters, as text.
+        environment: asv's name of the environment.
+        python: the interpreter version of the environment, for example ``3.11``.
+        project: the project's name in asv.conf.json.
+        show_commit_url: asv's setting, for links.
+        options: any further options, as text, for the record.
+    """
+
+    session: str
+    created_seconds: float
+    range: CommitRange
+    workloads: tuple[Workload, ...]
+    smallest_step: float
+    confidence: float
+    budget_seconds: float | None
+    machine: Mapping[str, str]
+    environment: str
+    python: str
+    project: str
+    show_commit_url: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BuildEvent:
+    """A build was obtained, or could not be (``reason`` is then not empty)."""
+
+    sha: str
+    route: Route | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SideBranch:
+    """A culprit merge was descended into: the line searched inside it, merge base first."""
+
+    merge: str
+    workload: str
+    line: tuple[Commit, ...]
+
+
+@dataclass(frozen=True)
+class End:
+    """The session reached its verdicts; a log without it was cut short."""
+
+    seconds: float
+
+
+Event = BuildEvent | Observation | SideBranch | End
+
+
+@dataclass(frozen=True)
+class Session:
+    """One bisection as its log holds it: everything else is derived from it."""
+
+    header: SessionHeader
+    events: tuple[Event, ...]

@@ -1,0 +1,101 @@
+"""The seams: what a room offers to the loop, as protocols with a fake for each in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from bisectorch.model import (
+    Build,
+    Commit,
+    CommitRange,
+    Decision,
+    Event,
+    Evidence,
+    Findings,
+    Observation,
+    Purpose,
+    Quote,
+    TreeFile,
+    Workload,
+)
+
+
+class History(Protocol):
+    """The commits of a repository."""
+
+    def range(self, spec: str) -> CommitRange:
+        """Resolve ``FROM..TO`` along first parents; UsageError when it names nothing to search."""
+
+    def side_branch(self, merge: Commit) -> tuple[Commit, ...]:
+        """The merge base, then the commits that ``merge`` brought in, oldest first."""
+
+
+class Trees(Protocol):
+    """The tracked files of a commit."""
+
+    def files(self, sha: str) -> tuple[TreeFile, ...]:
+        """Every tracked file of the commit, by path."""
+
+    def contents(self, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Each blob's bytes, in any order."""
+
+
+class Provider(Protocol):
+    """Usable builds, by the cheapest exact route."""
+
+    def quote(self, commit: Commit) -> Quote:
+        """The cheapest route and its expected cost; no work is done."""
+
+    def provide(self, commit: Commit) -> Build:
+        """Make the build; Unbuildable when this commit has none."""
+
+
+class Measurer(Protocol):
+    """Runs of builds, interleaved on one core."""
+
+    def measure(
+        self,
+        builds: Sequence[Build],
+        workload: Workload,
+        runs: int,
+        block: str,
+        purpose: Purpose,
+    ) -> Iterator[Observation]:
+        """Measure each build in ``runs`` rounds of fresh processes; a round is one block.
+
+        Yields one observation a build and round as soon as the round ends; its one run carries
+        the block ``f"{block}.{round}"``. A build that fails yields its outcome once and is left
+        out of the rounds that follow.
+        """
+
+
+class Searcher(Protocol):
+    """Decides what to measure next, and when it is enough. Pure."""
+
+    def decide(self, evidence: Evidence, batch: int) -> Decision:
+        """At most ``batch`` positions to probe next, or a verdict."""
+
+
+class Executor(Protocol):
+    """Where builds are made."""
+
+    def build(self, commits: Sequence[Commit]) -> Iterator[tuple[Commit, Build | Exception]]:
+        """Make these builds, yielding each with its build or its Unbuildable as it ends."""
+
+
+class Recorder(Protocol):
+    """The session log: an event is on disk when the call returns."""
+
+    def append(self, event: Event) -> None:
+        """Write one event durably; EnvironmentFailure when the disk refuses."""
+
+
+class Reporter(Protocol):
+    """Tells a person how the session goes."""
+
+    def progress(self, message: str, *, done: int | None = None, total: int | None = None) -> None:
+        """One line of progress."""
+
+    def finish(self, findings: Findings) -> None:
+        """The session has its findings."""
