@@ -1,1 +1,5 @@
+"""Where builds are made."""
 
+from bisectorch.execute.local import LocalExecutor
+
+__all__ = ["LocalExecutor"]

@@ -1,0 +1,214 @@
+"""The bisection: one loop over searches. Receives every seam and does no I/O of its own."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bisectorch.conclusion import conclude
+from bisectorch.errors import Unbuildable, UsageError
+from bisectorch.knowledge import FreeOfBlocks, Knowledge, Search
+from bisectorch.model import (
+    Build,
+    BuildEvent,
+    Commit,
+    Decision,
+    End,
+    Event,
+    Evidence,
+    Findings,
+    Probe,
+    Purpose,
+    Session,
+    SideBranch,
+    Step,
+)
+from bisectorch.seams import Executor, History, Measurer, Provider, Recorder, Reporter, Searcher
+
+BATCH = 6
+"""Positions probed in one block: enough to share its anchors, few enough to drift little."""
+
+
+def bisect(
+    session: Session,
+    *,
+    history: History,
+    provider: Provider,
+    executor: Executor,
+    measurer: Measurer,
+    searcher: Searcher,
+    recorder: Recorder,
+    reporter: Reporter,
+    free_of_blocks: FreeOfBlocks,
+    clock: Callable[[], float] = time.monotonic,
+) -> Findings:
+    """Search every workload of the session to its verdict, going on from the events it holds.
+
+    Raises UsageError when no workload can be measured on the baseline, and whatever the seams
+    raise for a fault of the machine; the events recorded until then stay good for a resume.
+    """
+    loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, free_of_blocks)
+    began = clock()
+    spent_before = loop.knowledge.seconds
+    pending = deque(Search(w, session.header.range.line) for w in session.header.workloads)
+    while pending:
+        search = pending.popleft()
+        if loop.baseline_failure(search):
+            continue
+        evidence = loop.evidence(search, spent_before + clock() - began)
+        decision = searcher.decide(evidence, BATCH)
+        loop.report(search, decision)
+        if decision.probes:
+            if loop.probe(search, decision.probes):
+                pending.append(search)
+        elif not search.merge:
+            pending.extend(loop.descents(search, decision.steps))
+    loop.refuse_if_nothing_ran()
+    if not loop.knowledge.finished:
+        loop.record(End(spent_before + clock() - began))
+    findings = conclude(
+        Session(session.header, tuple(loop.events)), searcher, free_of_blocks=free_of_blocks
+    )
+    reporter.finish(findings)
+    return findings
+
+
+class _Loop:
+    """The loop's hands: what to build, what to interleave, and the record of it."""
+
+    def __init__(
+        self,
+        session: Session,
+        history: History,
+        provider: Provider,
+        executor: Executor,
+        measurer: Measurer,
+        recorder: Recorder,
+        reporter: Reporter,
+        free_of_blocks: FreeOfBlocks,
+    ) -> None:
+        self._header = session.header
+        self._history = history
+        self._provider = provider
+        self._executor = executor
+        self._measurer = measurer
+        self._recorder = recorder
+        self._reporter = reporter
+        self._builds: dict[str, Build] = {}
+        self.events = list(session.events)
+        self.knowledge = Knowledge(session.events, free_of_blocks)
+
+    def record(self, event: Event) -> None:
+        """On disk first, then believed."""
+        self._recorder.append(event)
+        self.events.append(event)
+        self.knowledge.add(event)
+
+    def evidence(self, search: Search, spent_seconds: float) -> Evidence:
+        """The evidence with what each build would cost and what was spent."""
+        evidence = self.knowledge.evidence(search)
+        known = set(evidence.values) | evidence.failed
+        return replace(
+            evidence,
+            build_seconds=tuple(
+                0.0
+                if index in known or commit.sha in self._builds
+                else self._provider.quote(commit).seconds
+                for index, commit in enumerate(search.line)
+            ),
+            spent_seconds=max(spent_seconds, self.knowledge.seconds),
+            budget_seconds=self._header.budget_seconds,
+        )
+
+    def baseline_failure(self, search: Search) -> str | None:
+        """Why the search has nothing to stand on, if it hasn't."""
+        return self.knowledge.failure(search.workload, search.line[0].sha)
+
+    def refuse_if_nothing_ran(self) -> None:
+        """One clear line when the baseline served no workload at all."""
+        baseline = self._header.range.baseline
+        reasons = [
+            self.knowledge.failure(workload, baseline.sha) for workload in self._header.workloads
+        ]
+        if all(reasons):
+            raise UsageError(
+                f"FROM ({baseline.sha[:10]}) cannot be measured: {reasons[0]}. "
+                "Choose a FROM where the benchmark works."
+            )
+
+    def probe(self, search: Search, probes: Sequence[Probe]) -> bool:
+        """Build and measure what the search asked for; False when nothing came of it."""
+        before = self.knowledge.events
+        for probe in probes:
+            wanted = [search.line[index] for index in self._with_anchors(search, probe)]
+            builds = self._obtain(wanted)
+            enough = 2 if probe.purpose is Purpose.CONFIRM else 1
+            if len(builds) < enough:
+                continue
+            block = f"{self._header.session}-{self.knowledge.events}"
+            for observation in self._measurer.measure(
+                builds, search.workload, probe.runs, block, probe.purpose
+            ):
+                self.record(observation)
+        return self.knowledge.events > before
+
+    def _with_anchors(self, search: Search, probe: Probe) -> list[int]:
+        """The probe's positions, and both ends of the line to tie its block to the others."""
+        positions = list(probe.positions)
+        if probe.purpose is not Purpose.CONFIRM:
+            measured = self.knowledge.runs[search.workload.name]
+            positions += [
+                end
+                for end in (0, len(search.line) - 1)
+                if end not in positions and measured.get(search.line[end].sha)
+            ]
+        return positions
+
+    def _obtain(self, commits: Sequence[Commit]) -> list[Build]:
+        missing = [
+            commit
+            for commit in commits
+            if commit.sha not in self._builds and commit.sha not in self.knowledge.unbuildable
+        ]
+        for commit, result in self._executor.build(missing):
+            if isinstance(result, Build):
+                self._builds[commit.sha] = result
+                self.record(BuildEvent(commit.sha, result.route, result.seconds))
+            elif isinstance(result, Unbuildable):
+                self.record(BuildEvent(commit.sha, None, 0.0, result.reason))
+            else:
+                raise result
+        return [self._builds[commit.sha] for commit in commits if commit.sha in self._builds]
+
+    def descents(self, search: Search, steps: Sequence[Step]) -> list[Search]:
+        """A search of the side branch for each step that is a merge."""
+        searches = []
+        for step in steps:
+            merge = search.line[step.position]
+            if len(merge.parents) < 2 or len(step.credible) > 1:
+                continue
+            known = self.knowledge.side_branches.get((merge.sha, search.workload.name))
+            if known is None:
+                known = SideBranch(
+                    merge.sha, search.workload.name, self._history.side_branch(merge)
+                )
+                self.record(known)
+            if len(known.line) > 1:
+                searches.append(Search(search.workload, known.line, merge.sha))
+        return searches
+
+    def report(self, search: Search, decision: Decision) -> None:
+        """One line of progress a decision."""
+        where = f"merge {search.merge[:10]}" if search.merge else f"{len(search.line) - 1} commits"
+        if decision.probes:
+            shas = [search.line[i].sha[:8] for p in decision.probes for i in p.positions]
+            what = f"{decision.probes[0].purpose.value}: {', '.join(shas)}"
+        else:
+            what = f"{decision.verdict.value if decision.verdict else 'ended'}"
+        confirmed = sum(step.confirmed for step in decision.steps)
+        self._reporter.progress(
+            f"{search.workload.name} ({where}; {confirmed} confirmed, "
+            f"{self.knowledge.run_count} runs, {self.knowledge.builds} builds) {what}"
+        )

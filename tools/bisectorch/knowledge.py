@@ -1,0 +1,139 @@
+"""What the events of a session amount to: the evidence that a search decides on."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bisectorch.model import (
+    BuildEvent,
+    Commit,
+    Event,
+    Evidence,
+    Observation,
+    Outcome,
+    PathClass,
+    Purpose,
+    Route,
+    Run,
+    SideBranch,
+    Workload,
+)
+
+FreeOfBlocks = Callable[[Mapping[str, Sequence[Run]]], Mapping[str, tuple[float, ...]]]
+
+WEIGHTS = {PathClass.NATIVE: 1.0, PathClass.PYTHON: 1.0, PathClass.IRRELEVANT: 1e-4}
+"""How plausible it is that a commit changes a workload; never zero, so never blind."""
+
+FIRST_RUN_SECONDS = 2.0
+"""What a run is expected to cost before any has been measured."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One line of commits searched for one workload; ``merge`` names a side branch's merge."""
+
+    workload: Workload
+    line: tuple[Commit, ...]
+    merge: str = ""
+
+
+class Knowledge:
+    """What the events of a session amount to, kept up to date as they happen."""
+
+    def __init__(self, events: Sequence[Event], free_of_blocks: FreeOfBlocks) -> None:
+        self._free_of_blocks = free_of_blocks
+        self._freed: dict[str, Mapping[str, tuple[float, ...]]] = {}
+        self.observations: dict[str, list[Observation]] = defaultdict(list)
+        self.runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+        self.failures: dict[str, dict[str, str]] = defaultdict(dict)
+        self.unbuildable: dict[str, str] = {}
+        self.side_branches: dict[tuple[str, str], SideBranch] = {}
+        self.events = 0
+        self.builds = 0
+        self.seconds = 0.0
+        self.finished = False
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Event) -> None:
+        """Take in one event."""
+        self.events += 1
+        if isinstance(event, Observation):
+            self._add_observation(event)
+        elif isinstance(event, BuildEvent):
+            self.seconds += event.seconds
+            if event.reason:
+                self.unbuildable[event.sha] = event.reason
+            elif event.route is not Route.CACHED:
+                self.builds += 1
+        elif isinstance(event, SideBranch):
+            self.side_branches[event.merge, event.workload] = event
+        else:
+            self.finished = True
+
+    def _add_observation(self, event: Observation) -> None:
+        self.observations[event.workload].append(event)
+        if event.outcome is Outcome.MEASURED:
+            self.runs[event.workload][event.sha].extend(event.runs)
+            self.seconds += sum(run.seconds for run in event.runs)
+            self._freed.pop(event.workload, None)
+        else:
+            self.failures[event.workload][event.sha] = f"{event.outcome.value}: {event.reason}"
+
+    @property
+    def run_count(self) -> int:
+        """How many runs were measured."""
+        return sum(len(runs) for by_sha in self.runs.values() for runs in by_sha.values())
+
+    def freed(self, workload: Workload) -> Mapping[str, tuple[float, ...]]:
+        """For each measured commit the logarithms of its runs, free of block effects."""
+        if workload.name not in self._freed:
+            self._freed[workload.name] = self._free_of_blocks(self.runs[workload.name])
+        return self._freed[workload.name]
+
+    def failure(self, workload: Workload, sha: str) -> str | None:
+        """Why this commit has no run of this workload, or None."""
+        if self.runs[workload.name].get(sha):
+            return None
+        return self.unbuildable.get(sha) or self.failures[workload.name].get(sha)
+
+    def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
+        """Confirmations as paired log ratios, one a round, by the positions compared."""
+        position = {commit.sha: index for index, commit in enumerate(search.line)}
+        blocks: dict[str, dict[int, float]] = defaultdict(dict)
+        for observation in self.observations[search.workload.name]:
+            if observation.purpose is Purpose.CONFIRM and observation.sha in position:
+                for run in observation.runs:
+                    blocks[run.block][position[observation.sha]] = math.log(run.value)
+        ratios: dict[tuple[int, int], list[float]] = defaultdict(list)
+        for sides in blocks.values():
+            if len(sides) == 2:
+                left, right = sorted(sides)
+                ratios[left, right].append(sides[right] - sides[left])
+        return {pair: tuple(values) for pair, values in ratios.items()}
+
+    def evidence(self, search: Search) -> Evidence:
+        """All that is known for one search, costs left out."""
+        freed = self.freed(search.workload)
+        runs = [run for r in self.runs[search.workload.name].values() for run in r]
+        return Evidence(
+            size=len(search.line),
+            weights=tuple(WEIGHTS[commit.path_class] for commit in search.line),
+            values={
+                index: freed[commit.sha]
+                for index, commit in enumerate(search.line)
+                if freed.get(commit.sha)
+            },
+            failed=frozenset(
+                index
+                for index, commit in enumerate(search.line)
+                if self.failure(search.workload, commit.sha) is not None
+            ),
+            pairs=self.pairs(search),
+            build_seconds=(0.0,) * len(search.line),
+            run_seconds=sum(r.seconds for r in runs) / len(runs) if runs else FIRST_RUN_SECONDS,
+            spent_seconds=self.seconds,
+        )
