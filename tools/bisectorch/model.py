@@ -11,6 +11,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+NO_NATIVE_FILES = "0" * 64
+"""The native fingerprint of a tree that holds no native file."""
+
 
 class PathClass(enum.Enum):
     """What a commit's changed files can do to a build."""
