@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from bisectorch.model import (
     Event,
     Evidence,
     Findings,
+    Outcome,
     Probe,
     Purpose,
     Session,
@@ -68,11 +70,9 @@ def bisect(
     loop.refuse_if_nothing_ran()
     if not loop.knowledge.finished:
         loop.record(End(spent_before + clock() - began))
-    findings = conclude(
+    return conclude(
         Session(session.header, tuple(loop.events)), searcher, free_of_blocks=free_of_blocks
     )
-    reporter.finish(findings)
-    return findings
 
 
 class _Loop:
@@ -97,6 +97,7 @@ class _Loop:
         self._recorder = recorder
         self._reporter = reporter
         self._builds: dict[str, Build] = {}
+        self._told: set[tuple[str, str]] = set()
         self.events = list(session.events)
         self.knowledge = Knowledge(session.events, free_of_blocks)
 
@@ -152,6 +153,10 @@ class _Loop:
                 builds, search.workload, probe.runs, block, probe.purpose
             ):
                 self.record(observation)
+                if observation.outcome is not Outcome.MEASURED:
+                    self._reporter.found(
+                        f"{observation.sha[:10]} {observation.outcome.value}: {observation.reason}"
+                    )
         return self.knowledge.events > before
 
     def _with_anchors(self, search: Search, probe: Probe) -> list[int]:
@@ -172,12 +177,16 @@ class _Loop:
             for commit in commits
             if commit.sha not in self._builds and commit.sha not in self.knowledge.unbuildable
         ]
+        if missing:
+            quoted = sum(self._provider.quote(commit).seconds for commit in missing)
+            self._reporter.progress(f"obtaining {len(missing)} builds (about {quoted:.0f} s)")
         for commit, result in self._executor.build(missing):
             if isinstance(result, Build):
                 self._builds[commit.sha] = result
                 self.record(BuildEvent(commit.sha, result.route, result.seconds))
             elif isinstance(result, Unbuildable):
                 self.record(BuildEvent(commit.sha, None, 0.0, result.reason))
+                self._reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
             else:
                 raise result
         return [self._builds[commit.sha] for commit in commits if commit.sha in self._builds]
@@ -200,15 +209,23 @@ class _Loop:
         return searches
 
     def report(self, search: Search, decision: Decision) -> None:
-        """One line of progress a decision."""
-        where = f"merge {search.merge[:10]}" if search.merge else f"{len(search.line) - 1} commits"
+        """One line of progress a decision, and one for each culprit as it is confirmed."""
+        for step in decision.steps:
+            commit = search.line[step.position]
+            if step.confirmed and (search.workload.name, commit.sha) not in self._told:
+                self._told.add((search.workload.name, commit.sha))
+                self._reporter.found(
+                    f"{search.workload.name}: {math.expm1(step.log_ratio):+.1%} at "
+                    f"{commit.sha[:10]} {commit.subject}"
+                )
+        where = f"inside merge {search.merge[:10]}: " if search.merge else ""
         if decision.probes:
             shas = [search.line[i].sha[:8] for p in decision.probes for i in p.positions]
-            what = f"{decision.probes[0].purpose.value}: {', '.join(shas)}"
+            what = f"{decision.probes[0].purpose.value} {' '.join(shas)}"
         else:
-            what = f"{decision.verdict.value if decision.verdict else 'ended'}"
-        confirmed = sum(step.confirmed for step in decision.steps)
+            what = decision.verdict.value if decision.verdict else "ended"
+        knowledge = self.knowledge
         self._reporter.progress(
-            f"{search.workload.name} ({where}; {confirmed} confirmed, "
-            f"{self.knowledge.run_count} runs, {self.knowledge.builds} builds) {what}"
+            f"{search.workload.name}: {where}{what} "
+            f"[{knowledge.run_count} runs, {knowledge.builds} builds so far]"
         )

@@ -12,7 +12,6 @@ from bisectorch.model import (
     Decision,
     Event,
     Evidence,
-    Findings,
     Observation,
     Purpose,
     Quote,
@@ -94,8 +93,8 @@ class Recorder(Protocol):
 class Reporter(Protocol):
     """Tells a person how the session goes."""
 
-    def progress(self, message: str, *, done: int | None = None, total: int | None = None) -> None:
-        """One line of progress."""
+    def progress(self, message: str) -> None:
+        """What is being done now."""
 
-    def finish(self, findings: Findings) -> None:
-        """The session has its findings."""
+    def found(self, message: str) -> None:
+        """Something that stands: a confirmed culprit, or a commit that cannot be used."""

@@ -1,1 +1,8 @@
+"""Our commands, as asv commands: importing this module adds them to asv's parser."""
 
+from bisectorch.asv_plugin.commands.bisect import Bisect
+from bisectorch.asv_plugin.commands.preview import Preview
+from bisectorch.asv_plugin.commands.replay import Demo, Replay
+from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
+
+__all__ = ["Bisect", "Demo", "Log", "Preview", "Replay", "Report", "Resume"]

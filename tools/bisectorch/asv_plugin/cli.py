@@ -1,0 +1,66 @@
+"""The entry point: asv's parser with our commands in it, and exit codes that mean something."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from asv import commands, util
+from asv.console import log
+
+import bisectorch
+from bisectorch import asv_plugin
+from bisectorch.errors import BisectorchError
+
+STOPPED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0 culprits found (or simply done), 1 none, 2 usage, 3 inconclusive, 4 environment failure,
+    130 stopped by Ctrl-C. asv's own commands keep asv's codes.
+    """
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if not hasattr(args, "func"):
+        parser.print_help()
+        return BisectorchError.exit_code
+    log.enable(args.verbose)
+    try:
+        if args.config:
+            args.config = str(Path(args.config).absolute())
+            os.chdir(Path(args.config).parent)
+        return int(args.func(args) or 0)
+    except BisectorchError as error:
+        return _refuse(str(error), error.exit_code)
+    except util.UserError as error:
+        return _refuse(str(error), 1)
+    except FileNotFoundError as error:
+        return _refuse(f"no such file or directory: {error.filename}", 2)
+    except KeyboardInterrupt:
+        return _refuse("stopped", STOPPED)
+    finally:
+        log.flush()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """asv's parser, with our commands and under our name."""
+    asv_plugin.register_commands()
+    parser, subparsers = commands.make_argparser()
+    parser.description = (bisectorch.__doc__ or "").strip()
+    for each in (parser, *subparsers.choices.values()):
+        each.prog = each.prog.replace("asv", "bisectorch", 1)
+        for action in each._actions:
+            if isinstance(action, argparse._VersionAction):
+                action.version = f"bisectorch {bisectorch.__version__} (asv {version('asv')})"
+    return parser  # type: ignore[no-any-return]
+
+
+def _refuse(message: str, code: int) -> int:
+    print(f"bisectorch: {message}", file=sys.stderr)  # noqa: T201
+    return code

@@ -1,0 +1,69 @@
+"""Arguments that several of our commands take, and how they are read."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(text: str) -> float:
+    """``90``, ``90s``, ``30m``, ``2h``, ``1d`` or ``1h30m`` as seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smhd]?)", text)
+    if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 30m, 2h or 1h30m")
+    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in parts)
+
+
+def smallest_step(text: str) -> float:
+    """``3%`` or ``0.03`` as a fraction between 0 and 1."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a step; write 3% or 0.03")
+    return value
+
+
+def confidence(text: str) -> float:
+    """``0.95`` or ``95%`` as a fraction between one half and 1."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.5 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a confidence; write 0.95 or 95%")
+    return value
+
+
+def factor(text: str) -> float:
+    """asv's factor, ``1.1``, as the smallest step it stands for, ``0.1``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 1 < value < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a factor; write 1.1 for 10 %")
+    return value - 1
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """``--format``: how the report is written to standard output."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "markdown", "json"),
+        default="text",
+        help="How to write the report to standard output. Default: text.",
+    )
+
+
+def add_session(parser: argparse.ArgumentParser) -> None:
+    """The session a command is about: its name, or its log file, or the latest."""
+    parser.add_argument(
+        "session",
+        nargs="?",
+        metavar="SESSION",
+        help="The session's name or the path of its log. Default: the latest one.",
+    )

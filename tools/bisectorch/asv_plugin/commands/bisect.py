@@ -1,0 +1,178 @@
+"""``bisectorch bisect FROM..TO -b REGEX``: isolate every commit that changed a workload."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from asv.commands import Command, common_args
+
+from bisectorch.asv_plugin.commands import arguments
+from bisectorch.asv_plugin.commands.base import TeachingErrors
+from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
+from bisectorch.asv_plugin.machine import identify
+from bisectorch.asv_plugin.workloads import discover
+from bisectorch.asv_plugin.workshop import Workshop, open_workshop
+from bisectorch.errors import UsageError
+from bisectorch.knowledge import FIRST_RUN_SECONDS
+from bisectorch.model import CommitRange, Findings, Session, SessionHeader, Workload
+from bisectorch.report.output import write_report
+from bisectorch.report.progress import ConsoleReporter
+from bisectorch.report.record import SessionLog, log_path
+
+FEWEST_RUNS = 4
+"""The runs that both ends of a range need before anything can be said about it."""
+
+
+class Bisect(TeachingErrors, Command):  # type: ignore[misc]
+    """Find all commits in a range that changed a benchmark."""
+
+    @classmethod
+    def setup_arguments(cls, subparsers: Any) -> argparse.ArgumentParser:
+        """Options have asv's names and meanings where asv has them."""
+        parser: argparse.ArgumentParser = subparsers.add_parser(
+            "bisect",
+            help="Find every commit in a range that changed a benchmark",
+            description="""Isolates all commits of a range, of both signs, that changed the
+            benchmarks, with a probability and an interval for each effect. FROM is measured.
+            Exit code: 0 culprits found, 1 none, 2 usage, 3 inconclusive, 4 environment
+            failure.""",
+        )
+        parser.add_argument(
+            "range",
+            metavar="FROM..TO",
+            help="""Range of commits, searched along first parents. FROM is the trusted
+            baseline and is measured too.""",
+        )
+        common_args.add_bench(parser)
+        parser.add_argument(
+            "--smallest-step",
+            type=arguments.smallest_step,
+            default=0.03,
+            metavar="STEP",
+            help="The smallest change that matters, as 3%% or 0.03. Default: 3%%.",
+        )
+        parser.add_argument(
+            "--factor",
+            "-f",
+            dest="smallest_step",
+            type=arguments.factor,
+            metavar="FACTOR",
+            help="The same, as asv writes it: 1.1 for 10%%.",
+        )
+        parser.add_argument(
+            "--confidence",
+            type=arguments.confidence,
+            default=0.95,
+            help="How sure a verdict must be. Default: 0.95.",
+        )
+        parser.add_argument(
+            "--budget",
+            type=arguments.duration,
+            metavar="TIME",
+            help="Stop after this much time (90s, 30m, 2h) with what is known by then.",
+        )
+        parser.add_argument(
+            "--invert",
+            "-i",
+            action="store_true",
+            help="Report decreases of the benchmark's value only, as in asv find.",
+        )
+        parser.add_argument(
+            "--dry-run",
+            "-n",
+            action="store_true",
+            help="Do not save any results, nor the session's log, to disk.",
+        )
+        arguments.add_format(parser)
+        common_args.add_parallel(parser)
+        common_args.add_show_stderr(parser)
+        common_args.add_machine(parser)
+        common_args.add_environment(parser)
+        parser.set_defaults(func=cls.run_from_args)
+        return parser
+
+    @classmethod
+    def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
+        """Run a new session to its end, and report it."""
+        findings = bisect_range(conf, args)
+        write_report(findings, args.format, sys.stdout)
+        return exit_code(findings)
+
+
+def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
+    """One session: resolve, discover, search; the log and asv's results are on disk after it."""
+    if not args.bench:
+        raise UsageError("say which benchmark to bisect with -b REGEX")
+    with ConsoleReporter(sys.stderr) as reporter, tempfile.TemporaryDirectory() as scratch:
+        results_dir = scratch if args.dry_run else conf.results_dir
+        conf.results_dir = results_dir
+        workshop = open_workshop(conf, args.env_spec, reporter)
+        commits = workshop.history.range(args.range)
+        machine = identify(args.machine, results_dir)
+        reporter.progress("discovering benchmarks")
+        workloads, benchmarks = discover(
+            conf,
+            workshop.repo,
+            workshop.environment,
+            [commits.baseline.sha, commits.tip.sha],
+            args.bench,
+        )
+        _refuse_beyond_budget(args.budget, workloads)
+        header = _header(workshop, commits, workloads, machine, args)
+        sessions = Path(scratch) if args.dry_run else Path(workshop.settings.sessions_dir)
+        with SessionLog.create(log_path(sessions, header.session), header) as log:
+            return finish_session(
+                workshop,
+                Session(header, ()),
+                log,
+                reporter,
+                benchmarks,
+                jobs=args.parallel,
+                show_stderr=args.show_stderr,
+            )
+
+
+def _refuse_beyond_budget(budget_seconds: float | None, workloads: tuple[Workload, ...]) -> None:
+    least = len(workloads) * FEWEST_RUNS * FIRST_RUN_SECONDS
+    if budget_seconds is not None and least > budget_seconds:
+        raise UsageError(
+            f"-b matches {len(workloads)} workloads: measuring both ends alone takes about "
+            f"{least:.0f} s, more than the budget of {budget_seconds:.0f} s; "
+            "narrow -b or raise --budget"
+        )
+
+
+def _header(
+    workshop: Workshop,
+    commits: CommitRange,
+    workloads: tuple[Workload, ...],
+    machine: Any,
+    args: argparse.Namespace,
+) -> SessionHeader:
+    conf, now = workshop.conf, time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return SessionHeader(
+        session=f"{stamp}-{secrets.token_hex(2)}",
+        created_seconds=now,
+        range=commits,
+        workloads=workloads,
+        smallest_step=args.smallest_step,
+        confidence=args.confidence,
+        budget_seconds=args.budget,
+        machine=machine,
+        environment=workshop.environment.name,
+        python=workshop.environment.python,
+        project=conf.project,
+        show_commit_url="" if conf.show_commit_url == "#" else conf.show_commit_url,
+        options={
+            "attributes": json.dumps(args.attribute or {}),
+            "invert": "true" if args.invert else "false",
+        },
+    )

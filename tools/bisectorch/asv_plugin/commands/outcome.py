@@ -1,0 +1,66 @@
+"""How a session ends: run, saved for asv, and turned into an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from bisectorch.asv_plugin.results import save_results
+from bisectorch.asv_plugin.workshop import Workshop, run_session
+from bisectorch.model import Findings, Session, Verdict
+from bisectorch.report.progress import ConsoleReporter
+from bisectorch.report.record import SessionLog, load
+
+EXIT = {Verdict.CULPRITS: 0, Verdict.INCONCLUSIVE: 3, Verdict.NO_CHANGE: 1}
+
+
+def exit_code(findings: Findings) -> int:
+    """0 when any workload has culprits, else 3 when any is inconclusive, else 1."""
+    verdicts = {found.verdict for found in findings.workloads}
+    return next(EXIT[verdict] for verdict in EXIT if verdict in verdicts)
+
+
+def finish_session(
+    workshop: Workshop,
+    session: Session,
+    log: SessionLog,
+    reporter: ConsoleReporter,
+    benchmarks: Mapping[str, Mapping[str, Any]],
+    *,
+    jobs: int,
+    show_stderr: bool,
+) -> Findings:
+    """Bisect to the end; whatever was measured is saved for asv, also when it is cut short."""
+    try:
+        return run_session(
+            workshop,
+            session,
+            log,
+            reporter,
+            jobs=jobs,
+            attributes=json.loads(session.header.options.get("attributes", "{}")),
+        )
+    except KeyboardInterrupt:
+        reporter.found(f"stopped; go on with `bisectorch resume {session.header.session}`")
+        raise
+    finally:
+        measured = load(log.path)
+        if show_stderr:
+            _show_failures(measured)
+        save_results(
+            workshop.conf.results_dir,
+            measured.header,
+            measured.events,
+            benchmarks,
+            workshop.environment,
+            workshop.repo,
+        )
+
+
+def _show_failures(session: Session) -> None:
+    for event in session.events:
+        reason = getattr(event, "reason", "")
+        if reason:
+            print(f"{event.sha[:10]}: {reason}", file=sys.stderr)  # type: ignore[union-attr] # noqa: T201

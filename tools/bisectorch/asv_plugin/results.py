@@ -1,0 +1,83 @@
+"""What a session measured, saved as asv results."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from asv.results import Results
+from asv.runner import BenchmarkResult
+
+from bisectorch.model import Event, Observation, SessionHeader, Workload
+
+
+def save_results(
+    results_dir: str,
+    header: SessionHeader,
+    events: Iterable[Event],
+    benchmarks: Mapping[str, Mapping[str, Any]],
+    environment: Any,
+    repo: Any,
+) -> int:
+    """Write every observation of the session into asv's results; returns the commits written.
+
+    All samples are recorded. Saving twice changes nothing: what this session measured of a
+    benchmark replaces what was there, as a plain rerun of asv does, and the parameters that it
+    did not measure are kept.
+    """
+    workloads = {workload.name: workload for workload in header.workloads}
+    by_commit: dict[str, dict[str, list[Observation]]] = defaultdict(lambda: defaultdict(list))
+    for event in events:
+        if isinstance(event, Observation):
+            by_commit[event.sha][event.workload].append(event)
+    for sha, by_workload in by_commit.items():
+        params = dict(header.machine) | {"python": environment.python} | environment.requirements
+        results = Results(
+            params,
+            environment.requirements,
+            sha,
+            repo.get_date(sha),
+            environment.python,
+            environment.name,
+            environment.env_vars,
+        )
+        results.load_data(results_dir)
+        for name, observations in by_workload.items():
+            workload = workloads[name]
+            _add(results, benchmarks[workload.benchmark], workload, observations)
+        results.save(results_dir)
+    return len(by_commit)
+
+
+def _add(
+    results: Any,
+    benchmark: Mapping[str, Any],
+    workload: Workload,
+    observations: Iterable[Observation],
+) -> None:
+    runs = [run for observation in observations for run in observation.runs]
+    count = math.prod(len(values) for values in benchmark["params"]) if benchmark["params"] else 1
+    index = workload.param_index or 0
+    samples = [sample for run in runs for sample in run.samples or (run.value,)]
+    value, kept, number = _empty(count), _empty(count), _empty(count)
+    if runs:
+        value[index], kept[index], number[index] = samples[0], samples, runs[0].number
+    results.add_result(
+        benchmark,
+        BenchmarkResult(
+            result=value, samples=kept, number=number, errcode=0, stderr="", profile=None
+        ),
+        started_at=datetime.datetime.fromtimestamp(
+            min((run.started_seconds for run in runs), default=0.0), datetime.timezone.utc
+        ),
+        duration=sum(run.seconds for run in runs),
+        record_samples=True,
+        selected_idx={index},
+    )
+
+
+def _empty(count: int) -> list[Any]:
+    return [None] * count

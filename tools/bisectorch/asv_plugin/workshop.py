@@ -1,0 +1,120 @@
+"""The wiring: from asv's configuration to the seams that the loop receives."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asv.environment import get_environments
+from asv.repo import get_repo
+
+from bisectorch.asv_plugin.settings import Settings
+from bisectorch.bisection import bisect
+from bisectorch.build import Ladder
+from bisectorch.conclusion import conclude
+from bisectorch.errors import EnvironmentFailure, UsageError
+from bisectorch.execute import LocalExecutor
+from bisectorch.history import GitHistory
+from bisectorch.measure import PairedMeasurer
+from bisectorch.measure.noise import free_of_blocks
+from bisectorch.model import Findings, Session, SessionHeader
+from bisectorch.report.progress import ConsoleReporter
+from bisectorch.report.record import SessionLog
+from bisectorch.search import BayesSearcher
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Everything a session works with: history, environment, ladder."""
+
+    conf: Any
+    settings: Settings
+    repo: Any
+    history: GitHistory
+    environment: Any
+    ladder: Ladder
+
+
+def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter) -> Workshop:
+    """Open the repository and make the environment.
+
+    Raises UsageError for a repository that is not one, EnvironmentFailure when no environment
+    can be made.
+    """
+    settings = Settings.from_conf(conf)
+    repo = _open_repo(conf)
+    history = GitHistory(Path(repo._path), settings.classes)
+    environment = _choose_environment(conf, env_spec, reporter)
+    reporter.progress(f"preparing environment {environment.name}")
+    with contextlib.redirect_stdout(sys.stderr):
+        environment.create()
+    return Workshop(conf, settings, repo, history, environment, environment.ladder(conf, repo))
+
+
+def _open_repo(conf: Any) -> Any:
+    is_url = "://" in conf.repo or (":" in conf.repo and not Path(conf.repo).exists())
+    if not is_url and not Path(conf.repo).is_dir():
+        raise UsageError(f"repo {conf.repo!r} in asv.conf.json does not exist")
+    if not is_url and not any((Path(conf.repo) / name).exists() for name in (".git", "objects")):
+        raise UsageError(f"repo {conf.repo!r} in asv.conf.json is not a git repository")
+    repo = get_repo(conf)
+    repo.pull()
+    return repo
+
+
+def _choose_environment(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter) -> Any:
+    environments = list(get_environments(conf, list(env_spec)))
+    ours = [env for env in environments if hasattr(env, "ladder")]
+    if not ours:
+        wanted = ", ".join(env_spec) or f"Python {', '.join(conf.pythons)}"
+        raise EnvironmentFailure(
+            f"no environment for {wanted}: install that Python, or change pythons or -E "
+            '(environment_type must be "bisectorch")'
+        )
+    if len(ours) > 1:
+        reporter.found(f"{len(ours)} environments match; using {ours[0].name} (choose with -E)")
+    return ours[0]
+
+
+def searcher_for(header: SessionHeader) -> BayesSearcher:
+    """The search at the session's own smallest step and confidence."""
+    return BayesSearcher(header.smallest_step, header.confidence)
+
+
+def findings_of(session: Session) -> Findings:
+    """What a session's log amounts to, without measuring anything."""
+    return conclude(session, searcher_for(session.header), free_of_blocks=free_of_blocks)
+
+
+def run_session(
+    workshop: Workshop,
+    session: Session,
+    log: SessionLog,
+    reporter: ConsoleReporter,
+    *,
+    jobs: int = 1,
+    attributes: Mapping[str, Any] | None = None,
+) -> Findings:
+    """Bisect to the end, going on from what the session's log already holds."""
+    attributes = dict(attributes or {})
+    cores = attributes.pop("cpu_affinity", None)
+    measurer = PairedMeasurer(
+        Path(workshop.conf.benchmark_dir).absolute(),
+        core=cores[0] if cores else None,
+        attributes=attributes,
+    )
+    return bisect(
+        session,
+        history=workshop.history,
+        provider=workshop.ladder,
+        executor=LocalExecutor(workshop.ladder, jobs),
+        measurer=measurer,
+        searcher=searcher_for(session.header),
+        recorder=log,
+        reporter=reporter,
+        free_of_blocks=free_of_blocks,
+    )
