@@ -1,0 +1,367 @@
+"""The session log: append-only JSON lines, on disk event by event, readable by later versions.
+
+The first line is ``{"bisectorch_log": 1, "header": {...}}``; every further line holds one event
+under its kind: ``build``, ``observation``, ``side_branch`` or ``end``. ``docs/report-schema.md``
+documents each field. Everything Bisectorch says of a session is derived from its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import filelock
+import msgspec
+
+from bisectorch.errors import EnvironmentFailure, LogError, UsageError
+from bisectorch.model import (
+    BuildEvent,
+    End,
+    Event,
+    Observation,
+    Session,
+    SessionHeader,
+    SideBranch,
+)
+
+VERSION = 1
+"""The version this module writes; it reads this one and refuses newer ones."""
+
+SUFFIX = ".jsonl"
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The first line."""
+
+    bisectorch_log: int
+    header: SessionHeader
+
+
+class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False, frozen=True):
+    """Any other line: exactly one of these."""
+
+    build: BuildEvent | None = None
+    observation: Observation | None = None
+    side_branch: SideBranch | None = None
+    end: End | None = None
+
+    @property
+    def event(self) -> Event | None:
+        return self.observation or self.build or self.side_branch or self.end
+
+
+class _Version(msgspec.Struct):
+    """What every version of the first line has."""
+
+    bisectorch_log: int
+
+
+_encoder = msgspec.json.Encoder()
+_head_decoder = msgspec.json.Decoder(_Head)
+_line_decoder = msgspec.json.Decoder(_Line)
+
+
+def log_path(sessions_dir: Path, session: str) -> Path:
+    """Where the log of this session lies."""
+    return sessions_dir / f"{session}{SUFFIX}"
+
+
+class SessionLog:
+    """A session log held open for appending by this process alone; a context manager.
+
+    An event is on disk when :meth:`append` returns. A lock beside the log (``<log>.lock``) keeps
+    a second process from writing it. Make one with :meth:`create` or :meth:`reopen`.
+    """
+
+    def __init__(self, path: Path, descriptor: int, size: int, lock: filelock.BaseFileLock) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._size = size
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: Path, header: SessionHeader) -> SessionLog:
+        """Start a new log, its folder included, with the header on disk when this returns.
+
+        Raises UsageError when the log exists or another process writes it, EnvironmentFailure
+        when the disk refuses.
+        """
+        with _disk_faults(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        lock = _lock(path)
+        try:
+            with _disk_faults(path):
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+                log = cls(path, os.open(path, flags, 0o644), 0, lock)
+        except BaseException as error:
+            lock.release()
+            if isinstance(error.__cause__, FileExistsError):
+                raise UsageError(
+                    f"{path} exists already; resume that session or start one of another name"
+                ) from None
+            raise
+        try:
+            log._write(_encode(_Head(VERSION, header)))
+            with _disk_faults(path):
+                _sync_directory(path.parent)
+        except BaseException:
+            log.close()
+            path.unlink(missing_ok=True)
+            raise
+        return log
+
+    @classmethod
+    def reopen(cls, path: Path) -> SessionLog:
+        """Go on with a log, after cutting off a last line that a crash left incomplete.
+
+        Read it with :func:`load` only after this, when no other process can write it any more.
+        Raises what :func:`load` raises, and UsageError when another process writes the log.
+        """
+        if not path.is_file():
+            raise LogError(f"there is no session log {path}; `bisectorch log` lists the sessions")
+        lock = _lock(path)
+        try:
+            _, size = _read(path)
+            with _disk_faults(path):
+                descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+                if os.fstat(descriptor).st_size != size:
+                    os.ftruncate(descriptor, size)
+                    os.fsync(descriptor)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(path, descriptor, size, lock)
+
+    def append(self, event: Event) -> None:
+        """Write one event durably.
+
+        Raises EnvironmentFailure when the disk refuses, with the log as it was before; ValueError
+        for a measurement that is not a finite number, which no run can yield.
+        """
+        self._write(_encode(_line(event)))
+
+    def close(self) -> None:
+        """Release the log; closing twice is harmless."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._lock.release()
+
+    def __enter__(self) -> SessionLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        try:
+            with _disk_faults(self.path):
+                rest = memoryview(line)
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                os.fsync(self._descriptor)
+        except BaseException:
+            # Half a line in the middle would make every later event unreadable.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+                os.fsync(self._descriptor)
+            raise
+        self._size += len(line)
+
+
+def load(path: Path) -> Session:
+    """Read a session from its log.
+
+    A last line that a crash cut is left out. Raises LogError, in one line, for a log of a newer
+    version, for one that holds no header, and for a corrupt line before the last one.
+    """
+    session, _ = _read(path)
+    return session
+
+
+def read_header(path: Path) -> SessionHeader:
+    """What the session set out to do, without reading its events; raises LogError as load."""
+    try:
+        with path.open("rb") as stream:
+            return _header(path, stream.readline())
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def logs(sessions_dir: Path) -> tuple[Path, ...]:
+    """Every session log in the folder, newest session first; unreadable ones come last."""
+    ages: dict[Path, float] = {}
+    for path in sessions_dir.glob(f"*{SUFFIX}"):
+        try:
+            ages[path] = read_header(path).created_seconds
+        except LogError:
+            ages[path] = -math.inf
+    return tuple(sorted(ages, key=lambda path: (ages[path], path.name), reverse=True))
+
+
+def latest(sessions_dir: Path) -> Path | None:
+    """The log of the newest session, or None when there is no log."""
+    return next(iter(logs(sessions_dir)), None)
+
+
+def _read(path: Path) -> tuple[Session, int]:
+    """The session, and how many bytes of the log are complete lines."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    head, newline, body = data.partition(b"\n")
+    header = _header(path, head + newline)
+    body = body[: body.rfind(b"\n") + 1]
+    try:
+        lines = _decode_lines(body)
+    except msgspec.DecodeError:
+        # A block device may have kept the end of the last write but not its beginning.
+        rest = body[: body.rfind(b"\n", 0, -1) + 1]
+        if not _is_torn(body[len(rest) :]):
+            raise _corrupt(path, body) from None
+        body = rest
+        try:
+            lines = _decode_lines(body)
+        except msgspec.DecodeError:
+            raise _corrupt(path, body) from None
+    events = tuple(event for line in lines if (event := line.event) is not None)
+    if len(events) != len(lines):
+        raise _corrupt(path, body)
+    return Session(header, events), len(head) + len(newline) + len(body)
+
+
+def _decode_lines(body: bytes) -> list[_Line]:
+    collecting = gc.isenabled()
+    # Millions of new objects and no garbage: collections would double the time.
+    gc.disable()
+    try:
+        return _line_decoder.decode_lines(body)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _is_torn(line: bytes) -> bool:
+    """Not JSON at all, as opposed to JSON that does not fit."""
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return True
+    return False
+
+
+def _header(path: Path, line: bytes) -> SessionHeader:
+    """The header in the first line, newline included."""
+    if not line.endswith(b"\n"):
+        raise LogError(
+            f"{path} holds no complete header, so nothing was measured in it; "
+            "delete it and start anew"
+        )
+    try:
+        version = msgspec.json.decode(line, type=_Version).bisectorch_log
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise LogError(f"{path} is not a session log of Bisectorch") from None
+    if version > VERSION:
+        raise LogError(
+            f"{path} was written by a newer version of Bisectorch (log version {version}, "
+            f"this one reads up to {VERSION}); upgrade Bisectorch to read it"
+        )
+    try:
+        return _head_decoder.decode(line).header
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LogError(f"{path}, line 1 is corrupt ({error}); restore it from a copy") from None
+
+
+def _corrupt(path: Path, body: bytes) -> LogError:
+    """Names the first line that is no event."""
+    number, why = 2, "it holds no event"
+    for number, line in enumerate(body.split(b"\n"), start=2):  # noqa: B007 (used after it)
+        try:
+            if _line_decoder.decode(line).event is None:
+                break
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            why = str(error)
+            break
+    return LogError(f"{path}, line {number} is corrupt ({why}); restore it from a copy")
+
+
+def _unreadable(path: Path, error: OSError) -> LogError:
+    return LogError(f"the session log {path} cannot be read: {error.strerror or error}")
+
+
+def _line(event: Event) -> _Line:
+    if isinstance(event, Observation):
+        for run in event.runs:
+            if not all(map(math.isfinite, (run.value, *run.samples))):
+                raise ValueError(f"a run of {event.sha} has a value that is not finite")
+        return _Line(observation=event)
+    if isinstance(event, BuildEvent):
+        return _Line(build=event)
+    if isinstance(event, SideBranch):
+        return _Line(side_branch=event)
+    return _Line(end=event)
+
+
+def _encode(line: _Head | _Line) -> bytes:
+    try:
+        return _encoder.encode(line) + b"\n"
+    except UnicodeEncodeError:
+        # Git's paths and a process's last words need not be UTF-8; JSON must be.
+        return _encoder.encode(_valid_text(msgspec.to_builtins(line))) + b"\n"
+
+
+def _valid_text(value: object) -> object:
+    """The same with every lone surrogate replaced by U+FFFD."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_valid_text(key): _valid_text(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_valid_text(item) for item in value]
+    return value
+
+
+def _lock(path: Path) -> filelock.BaseFileLock:
+    lock = filelock.FileLock(f"{path}.lock", timeout=0, thread_local=False)
+    try:
+        with _disk_faults(path):
+            lock.acquire()
+    except filelock.Timeout:
+        raise UsageError(
+            f"the session {path.stem} is being written by another process; "
+            "wait until it ends, or stop it, then resume"
+        ) from None
+    return lock
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _disk_faults(path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into one line that says what to do."""
+    try:
+        yield
+    except filelock.Timeout:
+        raise
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write the session log {path}: {error.strerror or error}; "
+            "what was recorded before is kept: make room or mend the disk, then `bisectorch resume`"
+        ) from error
