@@ -10,10 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from factories import make_findings, make_session
-from hypothesis import given
-from hypothesis import strategies as st
-
 from bisectorch.errors import EnvironmentFailure, LogError, UsageError
 from bisectorch.model import (
     BuildEvent,
@@ -33,6 +29,9 @@ from bisectorch.model import (
 )
 from bisectorch.report import record
 from bisectorch.report.record import SessionLog, latest, load, log_path, logs, read_header
+from factories import make_findings, make_session
+from hypothesis import given
+from hypothesis import strategies as st
 
 END = End(1.5)
 
@@ -283,7 +282,7 @@ def test_two_processes_cannot_write_one_session(path: Path) -> None:
 def test_a_full_disk_leaves_the_log_as_it_was(
     path: Path, session: Session, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Half a line is cut back, the fault says what to do, and the log goes on when there is room."""
+    """Half a line is cut back, the fault says what to do, the log goes on."""
     before = path.read_bytes()
     real, calls = os.write, []
 

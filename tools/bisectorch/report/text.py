@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from rich import box
@@ -39,19 +39,30 @@ def console_for(stream: TextIO) -> Console:
 
 
 def write(findings: Findings, stream: TextIO) -> None:
-    """Write the report; characters that the stream cannot encode are written in ASCII."""
+    """Write the report."""
+    write_renderables([renderable(findings)], stream)
+
+
+def write_renderables(parts: Iterable[RenderableType], stream: TextIO) -> None:
+    """Write anything rich can show; without trailing blanks where it is not a terminal."""
     console = console_for(stream)
     with console.capture() as capture:
-        console.print(renderable(findings), crop=False)
-    report = capture.get()
+        for part in parts:
+            console.print(part, crop=False)
+    shown = capture.get()
     if not stream.isatty():
-        report = "".join(f"{line.rstrip()}\n" for line in report.splitlines())
+        shown = "".join(f"{line.rstrip()}\n" for line in shown.splitlines())
+    stream.write(encodable(shown, stream))
+
+
+def encodable(shown: str, stream: TextIO) -> str:
+    """The text with what the stream's encoding lacks written in ASCII."""
     encoding = stream.encoding or "utf-8"
     try:
-        report.encode(encoding)
+        shown.encode(encoding)
     except UnicodeEncodeError:
-        report = report.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-    stream.write(report)
+        return shown.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return shown
 
 
 def renderable(findings: Findings) -> RenderableType:

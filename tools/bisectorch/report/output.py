@@ -1,0 +1,92 @@
+"""Reports and logs, written to a stream in the format asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from bisectorch.model import (
+    BuildEvent,
+    End,
+    Event,
+    Findings,
+    Observation,
+    Session,
+    SideBranch,
+    Workload,
+)
+from bisectorch.report import jsonreport, markdown, text, wording
+from bisectorch.report.wording import one_line, short
+
+FORMATS = ("text", "markdown", "json")
+
+
+def write_report(findings: Findings, form: str, stream: TextIO) -> None:
+    """Write the findings as ``text``, ``markdown`` or ``json``."""
+    if form == "json":
+        stream.write(jsonreport.render(findings))
+    elif form == "markdown":
+        stream.write(text.encodable(markdown.render(findings), stream))
+    else:
+        text.write(findings, stream)
+
+
+def write_log(session: Session, path: Path, stream: TextIO) -> None:
+    """Write a session's log for people: one line a build or an observation, in order."""
+    header = session.header
+    workloads = {workload.name: workload for workload in header.workloads}
+    subjects = {commit.sha: commit.subject for commit in header.range.line}
+    for event in session.events:
+        if isinstance(event, SideBranch):
+            subjects.update({commit.sha: commit.subject for commit in event.line})
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(no_wrap=True, justify="right", style="dim")
+    lines.add_column(no_wrap=True)
+    lines.add_column(no_wrap=True, style="cyan")
+    lines.add_column(overflow="fold")
+    lines.add_column(no_wrap=True, overflow="ellipsis", style="dim", max_width=40)
+    for number, event in enumerate(session.events, start=1):
+        what, sha, detail = _event(event, workloads)
+        lines.add_row(
+            str(number), what, sha, Text(detail), Text(one_line(subjects.get(_sha(event), ""), 80))
+        )
+    head = (
+        f"{one_line(str(path))}\n{one_line(header.range.spec)}, begun "
+        f"{wording.moment(header.created_seconds)}, {wording.count(len(session.events), 'event')}"
+    )
+    text.write_renderables([Text(head), lines], stream)
+
+
+def _sha(event: Event) -> str:
+    if isinstance(event, SideBranch):
+        return event.merge
+    return "" if isinstance(event, End) else event.sha
+
+
+def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str]:
+    """What happened, to which commit, and how it went."""
+    if isinstance(event, BuildEvent):
+        cost = wording.duration(event.seconds)
+        outcome = event.route.value if event.route else "failed"
+        detail = f"{outcome}, {cost}" + (f": {event.reason}" if event.reason else "")
+        return "build", short(event.sha), one_line(detail, 200)
+    if isinstance(event, SideBranch):
+        commits = wording.count(len(event.line) - 1, "commit")
+        return "descend", short(event.merge), one_line(f"{commits} merged; {event.workload}", 200)
+    if isinstance(event, End):
+        return "end", "", f"after {wording.duration(event.seconds)}"
+    return _observation(event, workloads)
+
+
+def _observation(event: Observation, workloads: dict[str, Workload]) -> tuple[str, str, str]:
+    workload = workloads.get(event.workload)
+    unit = workload.unit if workload else ""
+    if event.runs:
+        values = wording.quantities([run.value for run in event.runs], unit)
+        detail = f"{event.workload}  {values}"
+    else:
+        detail = f"{event.workload}  {event.outcome.value}: {event.reason}"
+    return event.purpose.value, short(event.sha), one_line(detail, 200)
