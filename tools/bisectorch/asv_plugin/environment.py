@@ -1,0 +1,215 @@
+"""The environment type ``bisectorch``: requirements in a venv, the project in immutable trees.
+
+asv keeps one prefix an environment and installs every commit into it anew. Here the venv holds
+requirements only, and to install a commit is to select its tree: runs get it as their path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from asv import util
+from asv.console import log
+from asv.environment import Environment, EnvironmentUnavailable
+
+from bisectorch.asv_plugin.interpreters import VERSION, find_python
+from bisectorch.asv_plugin.settings import Settings
+from bisectorch.build import Ladder, Store
+from bisectorch.errors import BisectorchError, EnvironmentFailure, Unbuildable
+from bisectorch.history import GitHistory
+
+
+class Refusal(util.UserError, EnvironmentFailure):  # type: ignore[misc]
+    """One of our faults in a form that asv, too, prints as one line."""
+
+    def __init__(self, message: str, exit_code: int = EnvironmentFailure.exit_code) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Bisectorch(Environment):  # type: ignore[misc]
+    """One interpreter with one set of requirements, on which any number of trees can run."""
+
+    tool_name = "bisectorch"
+    matches_python_fallback = False
+
+    def __init__(
+        self,
+        conf: Any,
+        python: str,
+        requirements: dict[str, str],
+        tagged_env_vars: dict[tuple[str, str], str],
+    ) -> None:
+        executable = find_python(python) if self.matches(python) else None
+        if executable is None:
+            raise EnvironmentUnavailable(
+                f"no Python {python} found on the PATH, in pyenv or in uv: "
+                "install it, or change pythons in asv.conf.json"
+            )
+        self._executable = executable
+        self._python = python
+        self._requirements = requirements
+        self._ladders: dict[str, tuple[GitHistory, Ladder]] = {}
+        super().__init__(conf, python, requirements, tagged_env_vars)
+        self._base_requirements = self._own_requirements()
+        # asv may select a commit in a worker process (-j) and run it in this one: the selection
+        # is a file that both find, named after this process so that no other asv shares it.
+        self._selection_file = Path(self._path) / f"selected-{os.getpid()}-{self.hashname}.json"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the ladders, which hold locks: a worker process makes its own."""
+        return {**self.__dict__, "_ladders": {}}
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        """Whether ``python`` is a version such as ``3.11``."""
+        return VERSION.fullmatch(python) is not None
+
+    @property
+    def python_executable(self) -> str:
+        """The venv's interpreter; it exists once ``create()`` has run."""
+        return str(Path(self._path) / "bin" / "python")
+
+    @property
+    def installed_commit_hash(self) -> str | None:
+        """The selected commit."""
+        return self._selection().get("commit")
+
+    def ladder(self, conf: Any, repo: Any) -> Ladder:
+        """The builds of ``repo``'s commits for this environment, which must have been created.
+
+        Raises our own errors for settings that cannot be used.
+        """
+        return self._history_and_ladder(conf, repo)[1]
+
+    def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
+        """Select the commit's tree, making it if need be; nothing goes into the venv.
+
+        Raises util.ProcessError when this commit cannot be built (asv notes it and goes on) and
+        util.UserError when the machine or the configuration stands in the way.
+        """
+        self._select(None)
+        try:
+            history, ladder = self._history_and_ladder(conf, repo)
+            build = ladder.provide(history.commit(commit_hash))
+        except Unbuildable as error:
+            log.error(f"{commit_hash[:8]} cannot be built: {error.reason}")
+            raise util.ProcessError([self.tool_name, commit_hash], 1, "", error.reason) from error
+        except BisectorchError as error:
+            raise Refusal(str(error), error.exit_code) from error
+        self._select({"commit": commit_hash, "tree": build.tree})
+
+    def run(self, args: list[str], **kwargs: Any) -> Any:
+        """Run the venv's interpreter with the selected tree on its path."""
+        log.debug(f"Running '{' '.join(args)}' in {self.name}")
+        return self.run_executable("python", args, **kwargs)
+
+    def run_executable(self, executable: str, args: list[str], **kwargs: Any) -> Any:
+        """Run one of the venv's programs, with the selected tree first on the path.
+
+        asv hands ASV_PYTHONPATH on as PYTHONPATH alone, which its benchmark script then takes
+        back out of sys.path. Both variables must reach the child, so this does all of it.
+        """
+        env = {**kwargs.pop("env", os.environ), **self._global_env_vars, "PIP_USER": "false"}
+        env["PATH"] = os.pathsep.join(
+            [str(Path(self._path) / "bin"), *filter(None, [env.get("PATH")])]
+        )
+        selection = self._selection()
+        paths = [*filter(None, [selection.get("tree"), env.get("ASV_PYTHONPATH")])]
+        for variable in ("PYTHONPATH", "ASV_PYTHONPATH"):
+            env.pop(variable, None)
+            if paths:
+                env[variable] = os.pathsep.join(paths)
+        if selection:
+            # Trees are shared and immutable; and they come compiled.
+            env["PYTHONDONTWRITEBYTECODE"] = "1"
+            env["ASV_COMMIT"] = selection["commit"]
+        if kwargs.get("timeout") is None:
+            kwargs["timeout"] = self._install_timeout
+        return util.check_output([self.find_executable(executable), *args], env=env, **kwargs)
+
+    def _history_and_ladder(self, conf: Any, repo: Any) -> tuple[GitHistory, Ladder]:
+        if repo._path not in self._ladders:
+            settings = Settings.from_conf(conf)
+            history = GitHistory(Path(repo._path), settings.classes)
+            self._ladders[repo._path] = (
+                history,
+                Ladder(
+                    history,
+                    Store(settings.store),
+                    self.python_executable,
+                    self.env_vars,
+                    settings.base_wheel,
+                    settings.classes.is_python,
+                    say=log.warning,
+                ),
+            )
+        return self._ladders[repo._path]
+
+    def _selection(self) -> dict[str, str]:
+        try:
+            selection: dict[str, str] = json.loads(self._selection_file.read_bytes())
+        except (OSError, ValueError, AttributeError):
+            return {}
+        return selection
+
+    def _select(self, selection: dict[str, str] | None) -> None:
+        if selection is None:
+            self._selection_file.unlink(missing_ok=True)
+            return
+        half = self._selection_file.with_suffix(".half")
+        half.write_text(json.dumps(selection), "utf-8")
+        half.replace(self._selection_file)
+
+    def _own_requirements(self) -> dict[str, str]:
+        """asv's runner at the version beside asv, and what it needs; nothing to build with."""
+        wanted: dict[str, str] = {
+            name: self._base_requirements[name]
+            for name in ("pip+asv_runner", "pip+pympler")
+            if name in self._base_requirements
+        }
+        if not wanted.get("pip+asv_runner"):
+            wanted["pip+asv_runner"] = f"=={version('asv_runner')}"
+        return wanted
+
+    def _setup(self) -> None:
+        log.info(f"Creating a virtual environment for {self.name}")
+        try:
+            util.check_output(
+                [str(self._executable), "-m", "venv", self._path],
+                timeout=self._install_timeout,
+                display_error=False,
+            )
+        except util.ProcessError as error:
+            raise Refusal(
+                f"Python {self._python} ({self._executable}) cannot make a virtual environment: "
+                "install its venv and ensurepip modules"
+            ) from error
+        log.info(f"Installing requirements for {self.name}")
+        try:
+            for key, value in {**self._base_requirements, **self._requirements}.items():
+                declaration = util.ParsedPipDeclaration(f"{key.removeprefix('pip+')} {value}")
+                util.construct_pip_call(self._pip, declaration)()
+        except util.ProcessError as error:
+            said = [line for line in (error.stderr or "").splitlines() if "ERROR" in line]
+            raise Refusal(
+                f"the requirements of {self.name} could not be installed: "
+                + (said[-1] if said else str(error).splitlines()[0])
+            ) from error
+
+    def _pip(self, args: list[str], **kwargs: Any) -> Any:
+        return self.run_executable("python", ["-m", "pip", *args], display_error=False, **kwargs)
+
+    def create(self) -> None:
+        """Make the venv unless it is there, and forget the selections of ended processes."""
+        super().create()
+        for old in Path(self._path).glob("selected-*-*.*"):
+            owner = int(old.name.split("-")[1])
+            if not Path(f"/proc/{owner}").exists():
+                with contextlib.suppress(OSError):
+                    old.unlink()

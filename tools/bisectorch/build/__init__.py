@@ -1,0 +1,7 @@
+"""The build room: usable, immutable trees for commits, by the cheapest exact route."""
+
+from bisectorch.build.ladder import Ladder
+from bisectorch.build.store import Store
+from bisectorch.build.wheel import BaseWheel
+
+__all__ = ["BaseWheel", "Ladder", "Store"]
