@@ -77,7 +77,7 @@ class GitHistory:
             fork = (first.parents or (first.sha,))[0]
             raise UsageError(
                 f"FROM of {spec!r} came into TO by a merge and is not on its first-parent line; "
-                f"start where that line forked: {fork[:10]}..{spec.partition('..')[2] or 'HEAD'}"
+                f"start at the newest of its commits that FROM holds: {fork[:10]}..{spec.partition('..')[2] or 'HEAD'}"
             )
         baseline = self._log([start, "--max-count=1"])
         return CommitRange(spec, self._commits(itertools.chain(baseline, [first], entries)))
