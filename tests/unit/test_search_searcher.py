@@ -1,0 +1,185 @@
+"""The searcher's contract with the loop: edges of the input, progress and purity."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from bisectorch.model import Decision, Evidence, Purpose, Verdict
+from bisectorch.search import BayesSearcher
+
+
+def evidence(size: int, values: dict[int, tuple[float, ...]] | None = None, **more) -> Evidence:
+    """Evidence over ``size`` equally plausible commits."""
+    return Evidence(size, (1.0,) * size, values or {}, **more)
+
+
+def play(
+    levels: np.ndarray,
+    *,
+    sigma: float = 0.01,
+    failing: frozenset[int] = frozenset(),
+    batch: int = 4,
+    seed: int = 0,
+    budget: float | None = None,
+) -> tuple[Decision, Evidence, list[Decision]]:
+    """Drive a searcher to its verdict on simulated runs; every probe is one second a run."""
+    rng = np.random.default_rng(seed)
+    values: dict[int, tuple[float, ...]] = {}
+    pairs: dict[tuple[int, int], tuple[float, ...]] = {}
+    failed: frozenset[int] = frozenset()
+    spent = 0.0
+    history = []
+    for _ in range(200):
+        seen = evidence(
+            len(levels),
+            dict(values),
+            failed=failed,
+            pairs=dict(pairs),
+            spent_seconds=spent,
+            budget_seconds=budget,
+        )
+        decision = BayesSearcher().decide(seen, batch)
+        history.append(decision)
+        if decision.verdict is not None:
+            return decision, seen, history
+        assert decision.probes, "neither a probe nor a verdict"
+        for probe in decision.probes:
+            got = {}
+            for x in probe.positions:
+                assert x not in failed, "a failed commit was proposed again"
+                if x in failing:
+                    failed |= {x}
+                    continue
+                got[x] = levels[x] + rng.normal(0, sigma, probe.runs)
+                values[x] = (*values.get(x, ()), *got[x].tolist())
+                spent += probe.runs
+            if probe.purpose is Purpose.CONFIRM and len(got) == 2:
+                pair = probe.positions[0], probe.positions[1]
+                fresh = got[pair[1]] - got[pair[0]]
+                pairs[pair] = (*pairs.get(pair, ()), *fresh.tolist())
+    raise AssertionError("the search did not end")
+
+
+def stairs(size: int, steps: dict[int, float]) -> np.ndarray:
+    """Log levels with these relative steps."""
+    levels = np.zeros(size)
+    for position, ratio in steps.items():
+        levels[position:] += math.log1p(ratio)
+    return levels
+
+
+def test_first_asks_for_both_ends():
+    """With no evidence the ends are measured, and nothing else."""
+    decision = BayesSearcher().decide(evidence(60), 6)
+    assert [(p.positions, p.purpose) for p in decision.probes] == [((0, 59), Purpose.ENDS)]
+
+
+def test_then_asks_for_a_grid():
+    """After the ends comes a starting grid of inner positions, at most a batch of them."""
+    decision = BayesSearcher().decide(evidence(60, {0: (0.0, 0.01), 59: (0.0, 0.01)}), 3)
+    (probe,) = decision.probes
+    assert probe.purpose is Purpose.GRID
+    assert len(probe.positions) <= 3
+    assert all(0 < x < 59 for x in probe.positions)
+
+
+def test_names_every_step_of_both_signs():
+    """Both signs are found, and nothing else, largest first."""
+    truth = {12: 0.3, 33: -0.2, 50: 0.08}
+    decision, _, _ = play(stairs(60, truth))
+    assert decision.verdict is Verdict.CULPRITS
+    assert [s.position for s in decision.steps] == [12, 33, 50]
+    assert all(s.confirmed and s.credible == (s.position,) for s in decision.steps)
+
+
+def test_no_change_says_its_limit():
+    """Without a step the verdict is no change, at a limit no larger than the smallest step."""
+    decision, _, _ = play(np.zeros(60))
+    assert decision.verdict is Verdict.NO_CHANGE
+    assert 0 < decision.limit <= 0.03
+    assert decision.steps == ()
+
+
+def test_unbuildable_neighbours_become_a_credible_set():
+    """Two commits that fail just before a culprit stay under suspicion with it."""
+    decision, _, _ = play(stairs(60, {30: 0.4}), failing=frozenset({28, 29}))
+    (step,) = decision.steps
+    assert step.credible == (28, 29, 30)
+    assert (step.left, step.right) == (27, 30)
+
+
+def test_only_the_ends_can_be_built():
+    """With every inner commit failing, the whole range is the credible set."""
+    decision, _, _ = play(stairs(9, {5: 0.4}), failing=frozenset(range(1, 8)))
+    (step,) = decision.steps
+    assert step.credible == tuple(range(1, 9))
+
+
+def test_two_commits_are_a_range():
+    """Size 2 has one gap and no inner commit."""
+    decision, _, _ = play(stairs(2, {1: 0.2}))
+    assert [s.position for s in decision.steps] == [1]
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_no_range_is_inconclusive(size):
+    """Fewer than two positions leave nothing to search, and say so."""
+    decision = BayesSearcher().decide(evidence(size), 4)
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert decision.needed
+
+
+def test_nothing_builds():
+    """A range of which nothing can be measured is inconclusive, not an exception."""
+    decision = BayesSearcher().decide(evidence(5, failed=frozenset(range(5))), 4)
+    assert decision.verdict is Verdict.INCONCLUSIVE
+
+
+def test_values_that_are_no_numbers_count_as_failures():
+    """A commit whose runs are all NaN or infinite is not proposed again."""
+    decision = BayesSearcher().decide(evidence(9, {0: (math.nan,), 8: (math.inf, 0.1)}), 4)
+    assert all(0 not in p.positions for p in decision.probes)
+
+
+def test_a_spent_budget_ends_the_search():
+    """The budget stops an unsettled search with what it would take."""
+    decision, seen, _ = play(stairs(500, {100: 0.05}), sigma=0.05, budget=30.0)
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert decision.needed
+    assert seen.spent_seconds >= 30.0
+
+
+def test_same_evidence_same_decision():
+    """A decision follows from the evidence alone, whatever order its mappings were filled in."""
+    _, seen, _ = play(stairs(60, {12: 0.3}), batch=3)
+    values = dict(reversed([(x, tuple(reversed(v))) for x, v in seen.values.items()]))
+    again = Evidence(seen.size, seen.weights, values, seen.failed, seen.pairs)
+    first = BayesSearcher().decide(
+        Evidence(seen.size, seen.weights, seen.values, seen.failed, seen.pairs), 3
+    )
+    assert BayesSearcher().decide(again, 3) == first
+
+
+def test_runs_without_noise():
+    """Identical runs (counts) do not break the noise model."""
+    decision, _, _ = play(stairs(40, {17: 0.2}), sigma=0.0)
+    assert [s.position for s in decision.steps] == [17]
+
+
+def test_one_wild_run_makes_no_step():
+    """A single run far off the others neither becomes a culprit nor stops the verdict."""
+    values = dict.fromkeys(range(0, 60, 6), (0.0, 0.004, -0.003)) | {59: (0.001, -0.002, 0.003)}
+    values[30] = (0.0, 0.7, 0.002)
+    decision = BayesSearcher().decide(evidence(60, values), 4)
+    assert decision.steps == ()
+    assert decision.posterior.expected_steps < 0.2
+
+
+def test_arguments_are_checked():
+    """A smallest step of nothing or a certainty of one is refused."""
+    with pytest.raises(ValueError, match="smallest_step"):
+        BayesSearcher(0.0)
+    with pytest.raises(ValueError, match="smallest_step"):
+        BayesSearcher(0.03, 1.0)

@@ -1,0 +1,286 @@
+"""What to measure next: the largest expected gain of information for each second.
+
+For a measured commit the question is whether a relevant step lies just before or just after it;
+for a new commit inside a gap, on which side of it the gap's step lies. Both are questions about
+a small discrete variable whose answer shifts the level of the commit, so the gain is the mutual
+information between that variable and the mean of the new runs, taken exactly over the grid of
+levels with the noise of that mean (Lindley, Annals of Mathematical Statistics 27, 1956).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bisectorch.model import Evidence, Purpose
+from bisectorch.search.posterior import Array, Beliefs
+
+RUNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+LADDER = 4.0 ** np.arange(-4.0, 2.0)
+PRUNED = 24
+UNIFORM_SHARE = 0.1
+LEAST_GAIN = 1e-7
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that could be measured.
+
+    Attributes:
+        position: the commit.
+        runs: how many runs of it are best.
+        purpose: SEARCH for a new commit, REPEAT for a measured one.
+        gain: the expected gain, in nats.
+        seconds: what it costs.
+    """
+
+    position: int
+    runs: int
+    purpose: Purpose
+    gain: float
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Nats a second."""
+        return self.gain / self.seconds
+
+
+def open_positions(evidence: Evidence, left: int, right: int) -> list[int] | range:
+    """The positions strictly between two measured ones that may still be measured."""
+    if not any(left < f < right for f in evidence.failed):
+        return range(left + 1, right)
+    return [x for x in range(left + 1, right) if x not in evidence.failed]
+
+
+def grid_targets(
+    evidence: Evidence, weight_sums: Array, first: int, last: int, cells: int
+) -> list[int]:
+    """The starting grid: inner positions that cut the range's weight into equal cells."""
+    span = float(weight_sums[last] - weight_sums[first])
+    targets: list[int] = []
+    for k in range(1, cells):
+        goal = weight_sums[first] + span * k / cells
+        x = int(np.searchsorted(weight_sums, goal, side="left"))
+        targets.append(min(max(x, first + 1), last - 1))
+    return sorted(set(targets)) if last - first > 1 else []
+
+
+def missing_targets(
+    evidence: Evidence, weight_sums: Array, first: int, last: int, cells: int
+) -> list[int]:
+    """Grid positions still to be measured: those with nothing measured or failing nearby.
+
+    A target that failed is replaced by its nearest measurable neighbour within a quarter of a
+    cell; where there is none its mass is left to the gap.
+    """
+    span = float(weight_sums[last] - weight_sums[first])
+    reach = 0.25 * span / cells
+    measured = np.array(sorted(evidence.values), dtype=np.intp)
+    missing: list[int] = []
+    for target in grid_targets(evidence, weight_sums, first, last, cells):
+        here = float(weight_sums[target])
+        if measured.size and float(np.abs(weight_sums[measured] - here).min()) <= reach:
+            continue
+        low = int(np.searchsorted(weight_sums, here - reach, side="left"))
+        high = int(np.searchsorted(weight_sums, here + reach, side="right"))
+        near = (
+            [
+                x
+                for x in range(max(low, first + 1), min(high, last))
+                if x not in evidence.failed and x not in evidence.values
+            ]
+            if target in evidence.failed
+            else [target]
+        )
+        if near:
+            missing.append(min(near, key=lambda x: (abs(x - target), x)))
+    return sorted(set(missing))
+
+
+class Chooser:
+    """Ranks what could be measured next, given the beliefs."""
+
+    def __init__(
+        self,
+        beliefs: Beliefs,
+        evidence: Evidence,
+        weight_sums: Array,
+        *,
+        most_runs: int,
+    ) -> None:
+        self.beliefs = beliefs
+        self.evidence = evidence
+        self.weight_sums = weight_sums
+        self.most_runs = most_runs
+        self.run_seconds = max(evidence.run_seconds, 1e-9)
+
+    def best(self, batch: int) -> list[Option]:
+        """At most ``batch`` options, best first, none made useless by those before it."""
+        options = self._repeats() + self._splits(batch)
+        options = [o for o in options if o.gain > LEAST_GAIN]
+        options.sort(key=lambda o: (-o.rate, o.position))
+        if not options:
+            return []
+        floor = 0.15 * options[0].rate
+        return [o for o in options[:batch] if o.rate >= floor]
+
+    def _build_seconds(self, positions: npt.NDArray[np.intp]) -> Array:
+        quotes = self.evidence.build_seconds
+        seconds = np.zeros(len(positions))
+        if len(quotes) == self.evidence.size:
+            seconds[:] = [max(0.0, quotes[x]) for x in positions.tolist()]
+        return seconds
+
+    def _repeats(self) -> list[Option]:
+        b = self.beliefs
+        masses = b.level
+        inward, outward = b.left_relevant, b.right_relevant
+        safe = np.maximum(masses, 1e-300)
+        before = np.clip(inward / safe, 0, 1)
+        after = np.clip(outward / safe, 0, 1)
+        classes = np.stack(
+            (
+                masses * before * after,
+                masses * before * (1 - after),
+                masses * (1 - before) * after,
+                masses * (1 - before) * (1 - after),
+            ),
+            axis=1,
+        )
+        bound = _entropy(classes.sum(axis=2))
+        counts = b.data.counts
+        chosen = [
+            i
+            for i in np.argsort(-bound, kind="stable")[:PRUNED].tolist()
+            if bound[i] > LEAST_GAIN and counts[i] < self.most_runs
+        ]
+        if not chosen:
+            return []
+        table = self._gains(classes[chosen])
+        variance = b.sigma**2
+        found = []
+        for row, i in enumerate(chosen):
+            n = int(counts[i])
+            least = max(1, n // 3)
+            options = []
+            for runs in sorted({least, *[r for r in RUNS if r >= least]}):
+                if n + runs > self.most_runs and runs != least:
+                    continue
+                known = 1 / (b.build_variance + variance / n)
+                then = 1 / (b.build_variance + variance / (n + runs))
+                gain = _read(table[row], 1 / max(then - known, 1e-12), variance)
+                options.append(
+                    Option(
+                        int(b.data.positions[i]),
+                        min(runs, self.most_runs - n),
+                        Purpose.REPEAT,
+                        gain,
+                        runs * self.run_seconds,
+                    )
+                )
+            found.append(max(options, key=lambda o: o.rate))
+        return found
+
+    def _splits(self, batch: int) -> list[Option]:
+        b = self.beliefs
+        positions = b.data.positions
+        order = np.argsort(-b.relevant, kind="stable")[:PRUNED].tolist()
+        chosen = [
+            g
+            for g in order
+            if positions[g + 1] - positions[g] > 1
+            and b.relevant[g] > LEAST_GAIN
+            and len(open_positions(self.evidence, int(positions[g]), int(positions[g + 1])))
+        ]
+        if not chosen:
+            return []
+        before = 0.5 * b.left_relevant[1:][chosen]
+        after = 0.5 * b.right_relevant[:-1][chosen]
+        none = np.maximum(b.level[:-1][chosen] - b.right_relevant[:-1][chosen], 0.0)
+        table = self._gains(np.stack((before, after, none), axis=1))
+        found = []
+        for row, g in enumerate(chosen):
+            cuts = self._cuts(g, table[row], batch)
+            found.extend(cuts)
+        return found
+
+    def _cuts(self, g: int, gains: Array, batch: int) -> list[Option]:
+        """Up to ``batch`` cuts of one gap, each counted against the cuts before it."""
+        b = self.beliefs
+        left, right = int(b.data.positions[g]), int(b.data.positions[g + 1])
+        places = np.asarray(open_positions(self.evidence, left, right), dtype=np.intp)
+        sums = self.weight_sums
+        by_weight = (sums[places] - sums[left]) / max(float(sums[right] - sums[left]), 1e-300)
+        by_number = (places - left) / (right - left)
+        share = (1 - UNIFORM_SHARE) * by_weight + UNIFORM_SHARE * by_number
+        builds = self._build_seconds(places)
+        variance = b.sigma**2
+        levels = np.array([_read(gains, b.build_variance + variance / r, variance) for r in RUNS])
+        edges = [0.0, 1.0]
+        cuts: list[Option] = []
+        taken = np.zeros(places.size, dtype=bool)
+        for _ in range(min(batch, places.size)):
+            marks = np.asarray(edges)
+            cell = np.clip(np.searchsorted(marks, share, side="left"), 1, marks.size - 1)
+            low, high = marks[cell - 1], marks[cell]
+            width = np.maximum(high - low, 1e-12)
+            inner = np.clip((share - low) / width, 1e-9, 1 - 1e-9)
+            split = width * (-(inner * np.log(inner) + (1 - inner) * np.log1p(-inner)) / np.log(2))
+            split[taken] = 0.0
+            cost = builds[:, None] + np.asarray(RUNS) * self.run_seconds
+            rates = split[:, None] * levels / cost
+            at, r = divmod(int(np.argmax(rates)), len(RUNS))
+            if split[at] <= 0:
+                break
+            taken[at] = True
+            cuts.append(
+                Option(
+                    int(places[at]),
+                    RUNS[r],
+                    Purpose.SEARCH,
+                    float(split[at] * levels[r]),
+                    float(cost[at, r]),
+                )
+            )
+            edges = sorted({*edges, float(share[at])})
+        return cuts
+
+    def _gains(self, classes: Array) -> Array:
+        """Mutual information of class and measured mean, a column a noise in ``LADDER``.
+
+        Args:
+            classes: joint masses of class and level, shape (rows, classes, G).
+        """
+        b = self.beliefs
+        gains = np.empty((classes.shape[0], LADDER.size))
+        prior = _entropy(classes.sum(axis=2))
+        squares = np.square(b.grid[:, None] - b.grid)
+        for k, factor in enumerate(LADDER.tolist()):
+            kernel = np.exp(-0.5 * squares / max(factor * b.sigma**2, (0.3 * b.spacing) ** 2))
+            kernel /= kernel.sum(axis=1, keepdims=True)
+            seen = classes @ kernel
+            whole = seen.sum(axis=1)
+            inner = (seen * np.log(np.maximum(seen, 1e-300))).sum(axis=(1, 2))
+            outer = (whole * np.log(np.maximum(whole, 1e-300))).sum(axis=1)
+            gains[:, k] = np.clip(prior + inner - outer, 0.0, prior)
+        return gains
+
+
+def _entropy(masses: Array) -> Array:
+    """Entropy in nats of each row, normalised."""
+    p = masses / np.maximum(masses.sum(axis=-1, keepdims=True), 1e-300)
+    entropy: Array = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=-1)
+    return entropy
+
+
+def _read(gains: Array, variance: float, unit: float) -> float:
+    """The gain at a noise variance, between the rungs of the ladder."""
+    at = np.log(max(variance, 1e-300) / max(unit, 1e-300))
+    rungs = np.log(LADDER)
+    if at > rungs[-1]:
+        # Beyond the ladder information falls as the inverse of the variance.
+        return float(gains[-1] * np.exp(rungs[-1] - at))
+    return float(np.interp(at, rungs, gains))

@@ -1,0 +1,450 @@
+"""Beliefs about the levels along a range: an exact Bayesian multiple change point model.
+
+The logarithm of a run of commit ``i`` is ``level + build effect + noise``. Levels are piecewise
+constant: candidate ``j`` begins a new level with a small prior probability proportional to its
+weight, and a new level is drawn from one broad distribution. Build effects are normal, the
+noise is Student t; both scales and the shape are unknown and are summed over a small grid laid
+where the data put them. Given those, the levels form a hidden Markov chain over the *measured*
+commits, whose transition is "stay, or draw anew": forward-backward over a grid of levels gives
+exact marginals in time linear in the number of measured commits, whatever the range's length.
+
+Sources: Fearnhead, "Exact and efficient Bayesian inference for multiple changepoint problems"
+(Statistics and Computing 16, 2006) for the recursions; Rabiner (Proc. IEEE 77, 1989) for
+forward-backward; Lange, Little and Taylor (JASA 84, 1989) for Student t as robust noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bisectorch.model import Evidence, Posterior
+
+Array = npt.NDArray[np.float64]
+
+EXPECTED_STEPS = 1.5
+LEVEL_SCALE = 0.2
+USUAL_SIGMA = 0.015
+LEAST_SIGMA = 1e-6
+SHAPES = ((4.0, 0.4), (40.0, 0.6))
+BUILD_RATIOS = ((0.0, 0.6), (0.35, 0.15), (1.0, 0.15), (2.5, 0.1))
+SIGMA_POINTS = 7
+GRID_POINTS = 220
+LEAST_WEIGHT = 1e-9
+NEGLIGIBLE = 2e-3
+CHUNK = 8
+
+
+@dataclass(frozen=True)
+class Data:
+    """The finite runs of every measured commit, by position.
+
+    Attributes:
+        positions: the M measured positions, ascending.
+        counts: the number of runs of each.
+        starts: where each commit's runs begin in ``runs``.
+        runs: logarithms of all runs, commit after commit, each commit's in ascending order.
+        centres: each commit's median.
+    """
+
+    positions: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+    runs: Array
+    centres: Array
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What the evidence says; M measured commits, M-1 gaps between them, G grid levels.
+
+    A gap's candidates are the commits after its left measured commit up to its right one.
+    "Relevant" means a jump of at least the smallest step; masses are joint probabilities.
+
+    Attributes:
+        data: the runs.
+        grid: the levels considered, log, shape (G,).
+        spacing: the distance of neighbouring grid levels.
+        slab: prior mass of a new level on each grid level, shape (G,).
+        level: P(level of commit), shape (M, G).
+        left_relevant: P(relevant step in the gap before the commit, its level), shape (M, G).
+        right_relevant: the same for the gap after it, shape (M, G).
+        jump: for each gap the probability of any step, shape (M-1,).
+        relevant: for each gap the probability of a relevant step, shape (M-1,).
+        rising: for each gap the probability of a relevant step upwards, shape (M-1,).
+        effect: for each gap the expected log ratio, given a step, shape (M-1,).
+        effect_deviation: its standard deviation, shape (M-1,).
+        sigma: the expected spread of a run, as a normal standard deviation.
+        build_variance: the expected variance of build effects.
+        build_probability: that builds differ at all beyond their runs' noise.
+    """
+
+    data: Data
+    grid: Array
+    spacing: float
+    slab: Array
+    level: Array
+    left_relevant: Array
+    right_relevant: Array
+    jump: Array
+    relevant: Array
+    rising: Array
+    effect: Array
+    effect_deviation: Array
+    sigma: float
+    build_variance: float
+    build_probability: float
+
+    @property
+    def level_mean(self) -> Array:
+        """The expected log level of each measured commit, shape (M,)."""
+        mean: Array = self.level @ self.grid
+        return mean
+
+    @property
+    def level_deviation(self) -> Array:
+        """The standard deviation of each measured commit's log level, shape (M,)."""
+        second: Array = self.level @ np.square(self.grid - self.grid[0])
+        variance = second - np.square(self.level_mean - self.grid[0])
+        deviation: Array = np.sqrt(np.maximum(variance, self.spacing**2 / 12))
+        return deviation
+
+
+def gather(values: Mapping[int, tuple[float, ...]]) -> Data:
+    """The finite runs of ``values``; positions without one are left out."""
+    kept = []
+    for position in sorted(values):
+        runs = np.sort(np.asarray(values[position], dtype=float))
+        runs = runs[np.isfinite(runs)]
+        if runs.size:
+            kept.append((position, runs))
+    counts = np.array([runs.size for _, runs in kept], dtype=np.intp)
+    return Data(
+        positions=np.array([position for position, _ in kept], dtype=np.intp),
+        counts=counts,
+        starts=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp)
+        if kept
+        else np.zeros(0, dtype=np.intp),
+        runs=np.concatenate([runs for _, runs in kept]) if kept else np.zeros(0),
+        centres=np.array([float(np.median(runs)) for _, runs in kept]),
+    )
+
+
+def cumulative(weights: tuple[float, ...], size: int) -> Array:
+    """Sums of the candidates' weights up to each position; the baseline's counts as nothing."""
+    raw = np.asarray(weights, dtype=float) if len(weights) == size else np.ones(size)
+    raw = np.where(np.isfinite(raw), np.clip(raw, LEAST_WEIGHT, 1.0), 1.0)
+    if size:
+        raw[0] = 0.0
+    sums: Array = np.cumsum(raw)
+    return sums
+
+
+def believe(data: Data, weight_sums: Array, smallest: float) -> Beliefs:
+    """The posterior over the levels of at least one measured commit.
+
+    Args:
+        data: the runs of M >= 1 measured commits.
+        weight_sums: ``cumulative`` of the candidates' weights.
+        smallest: the smallest relevant step, as a log ratio.
+    """
+    guess, freedom = _spread(data)
+    scales, scale_prior = _scales(guess, freedom)
+    grid, spacing = _grid(data, guess)
+    slab = _slab(grid, spacing, data)
+    likelihood, prior, hyper = _likelihoods(data, grid, spacing, scales, scale_prior, guess)
+    total = float(weight_sums[-1]) or 1.0
+    shares = np.diff(weight_sums[data.positions]) / total
+    chance = -np.expm1(-EXPECTED_STEPS * shares)
+
+    ahead, evidence = _forward(likelihood, slab, chance)
+    log_weight = np.log(prior) + evidence
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    kept = weight > NEGLIGIBLE
+    weight, likelihood, ahead, hyper = (
+        weight[kept] / weight[kept].sum(),
+        likelihood[:, kept],
+        ahead[:, kept],
+        hyper[kept],
+    )
+    behind = _backward(likelihood, slab, chance)
+
+    level = ahead * behind
+    level *= (weight / level.sum(axis=2))[:, :, None]
+    left = ahead[:-1]
+    right = slab * likelihood[1:] * behind[1:]
+    stay = (1 - chance)[:, None] * np.einsum("mhg,mhg->mh", left, likelihood[1:] * behind[1:])
+    right_sum = right.sum(axis=2)
+    jump = chance[:, None] * right_sum
+    scale = weight * chance[:, None] / np.maximum(stay + jump, 1e-300)
+    below = np.searchsorted(grid, grid - smallest, side="right")
+    above = np.searchsorted(grid, grid + smallest, side="left")
+    right_lower, right_upper = _outside(right, below, above)
+    left_lower, left_upper = _outside(left, below, above)
+    rising = np.einsum("mh,mhg,mhg->m", scale, left, right_upper)
+    falling = np.einsum("mh,mhg,mhg->m", scale, left, right_lower)
+    gaps, width = chance.size, grid.size
+    right_relevant = np.zeros((gaps + 1, width))
+    left_relevant = np.zeros((gaps + 1, width))
+    right_relevant[:-1] = np.einsum("mh,mhg->mg", scale, left * (right_lower + right_upper))
+    left_relevant[1:] = np.einsum("mh,mhg->mg", scale, right * (left_lower + left_upper))
+    effect, deviation = _effects(grid, left, right, scale * right_sum)
+    sigma = float(weight @ (hyper[:, 0] * hyper[:, 1]))
+    return Beliefs(
+        data=data,
+        grid=grid,
+        spacing=spacing,
+        slab=slab,
+        level=level.sum(axis=1),
+        left_relevant=left_relevant,
+        right_relevant=right_relevant,
+        jump=(scale * right_sum).sum(axis=1),
+        relevant=rising + falling,
+        rising=rising,
+        effect=effect,
+        effect_deviation=deviation,
+        sigma=sigma,
+        build_variance=float(weight @ np.square(hyper[:, 2])),
+        build_probability=float(weight @ (hyper[:, 2] > 0)),
+    )
+
+
+def summarise(beliefs: Beliefs | None, evidence: Evidence, weight_sums: Array) -> Posterior:
+    """The beliefs along every position of the range, as the reports show them."""
+    size = evidence.size
+    change = np.zeros(size)
+    level, low, high = (np.full(size, np.nan) for _ in range(3))
+    if beliefs is None or beliefs.data.positions.size == 0:
+        row = tuple(level.tolist())
+        return Posterior(tuple(change.tolist()), row, row, row, float("nan"), 0.0)
+    positions = beliefs.data.positions
+    mean, deviation = beliefs.level_mean, beliefs.level_deviation
+    first, last = int(positions[0]), int(positions[-1])
+    inside = np.arange(first, last + 1)
+    level[inside] = np.interp(weight_sums[inside], weight_sums[positions], mean)
+    level[positions] = mean
+    gap = np.clip(np.searchsorted(positions, inside, side="left"), 1, max(1, positions.size - 1))
+    if positions.size > 1:
+        span = np.diff(weight_sums[positions])
+        own = np.diff(weight_sums, prepend=0.0)[inside]
+        change[inside] = beliefs.relevant[gap - 1] * own / np.maximum(span[gap - 1], 1e-300)
+        change[first] = 0.0
+        lows, highs = mean - 1.96 * deviation, mean + 1.96 * deviation
+        low[inside] = np.minimum(lows[gap - 1], lows[gap])
+        high[inside] = np.maximum(highs[gap - 1], highs[gap])
+    low[positions] = mean - 1.96 * deviation
+    high[positions] = mean + 1.96 * deviation
+    return Posterior(
+        change=tuple(change.tolist()),
+        level=tuple(level.tolist()),
+        level_low=tuple(low.tolist()),
+        level_high=tuple(high.tolist()),
+        sigma=beliefs.sigma,
+        expected_steps=float(beliefs.relevant.sum()),
+    )
+
+
+def _spread(data: Data) -> tuple[float, float]:
+    """A robust first guess of a run's standard deviation, and its degrees of freedom."""
+    freedom = float((data.counts - 1).sum())
+    if freedom < 1:
+        return USUAL_SIGMA, 0.0
+    means = np.add.reduceat(data.runs, data.starts) / data.counts
+    several = np.repeat(data.counts, data.counts) > 1
+    stretch = np.repeat(np.sqrt(data.counts / np.maximum(data.counts - 1, 1)), data.counts)
+    residuals = np.abs((data.runs - np.repeat(means, data.counts)) * stretch)[several]
+    robust = float(np.median(residuals)) / 0.6745
+    plain = float(np.sqrt(np.square(residuals).mean()))
+    guess = min(plain, max(robust, plain / 3))
+    # With little to go on the usual spread has a say, as two further degrees of freedom would.
+    guess = (
+        float(
+            np.exp(
+                (freedom * np.log(max(guess, LEAST_SIGMA)) + 2 * np.log(USUAL_SIGMA))
+                / (freedom + 2)
+            )
+        )
+        if freedom < 6
+        else guess
+    )
+    return max(guess, LEAST_SIGMA), freedom
+
+
+def _scales(guess: float, freedom: float) -> tuple[Array, Array]:
+    """Candidate noise scales around the guess, and their prior masses."""
+    width = min(0.5, 1.0 / np.sqrt(2.0 * max(freedom, 2.0)))
+    offsets = np.linspace(-2.7, 2.7, SIGMA_POINTS) * width
+    scales: Array = guess * np.exp(offsets)
+    prior = np.exp(-0.5 * np.square(np.log(scales / USUAL_SIGMA) / 1.5))
+    prior = np.maximum(prior, 1e-12)
+    return scales, prior / prior.sum()
+
+
+def _grid(data: Data, guess: float) -> tuple[Array, float]:
+    """Levels that the runs make plausible, evenly spaced inside each stretch of them."""
+    # With few runs the median may fall between a wild run and a good one: take every run then.
+    few = data.counts <= 3
+    each = np.repeat(few, data.counts)
+    centres = np.concatenate((data.runs[each], data.centres[~few]))
+    counts = np.concatenate((np.repeat(data.counts, data.counts)[each], data.counts[~few]))
+    reach = 4.5 * guess / np.sqrt(counts) + 1.5 * guess
+    order = np.argsort(centres - reach)
+    lows, highs = (centres - reach)[order], (centres + reach)[order]
+    stretches: list[list[float]] = []
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
+        if stretches and low <= stretches[-1][1]:
+            stretches[-1][1] = max(stretches[-1][1], high)
+        else:
+            stretches.append([low, high])
+    extent = sum(high - low for low, high in stretches)
+    finest = 0.8 * guess / np.sqrt(float(data.counts.sum()))
+    spacing = float(
+        max(
+            finest,
+            extent / (GRID_POINTS - len(stretches))
+            if 2 * len(stretches) < GRID_POINTS
+            else extent / GRID_POINTS,
+        )
+    )
+    pieces = []
+    for low, high in stretches:
+        points = max(2, int(np.ceil((high - low) / spacing)) + 1)
+        pieces.append(0.5 * (low + high) + spacing * (np.arange(points) - 0.5 * (points - 1)))
+    return np.concatenate(pieces), spacing
+
+
+def _slab(grid: Array, spacing: float, data: Data) -> Array:
+    """Prior mass of a new level: Student t with 3 degrees of freedom around the middle."""
+    z = (grid - float(np.median(data.centres))) / LEVEL_SCALE
+    density: Array = 0.36755259694786 / LEVEL_SCALE * np.square(1 / (1 + z * z / 3))
+    return density * spacing
+
+
+def _likelihoods(
+    data: Data,
+    grid: Array,
+    spacing: float,
+    scales: Array,
+    scale_prior: Array,
+    guess: float,
+) -> tuple[Array, Array, Array]:
+    """For each commit and hyperparameter the likelihood of each level, shape (M, H, G).
+
+    Also the hyperparameters' prior masses (H,), and per row the scale, the factor that makes
+    it a normal standard deviation, and the build effects' deviation, (H, 3). A commit's
+    likelihoods are divided by one factor common to all hyperparameters.
+    """
+    squares = np.square(data.runs[:, None] - grid)
+    piece_starts, commit_starts = _pieces(data.counts)
+    logs = []
+    prior = []
+    hyper = []
+    for shape, shape_prior in SHAPES:
+        constant = _log_t_constant(shape)
+        for scale, mass in zip(scales.tolist(), scale_prior.tolist(), strict=True):
+            factors = squares * (1.0 / (shape * scale * scale))
+            np.minimum(factors, 1e30, out=factors)
+            factors += 1.0
+            product = np.log(np.multiply.reduceat(factors, piece_starts, axis=0))
+            total = np.add.reduceat(product, commit_starts, axis=0)
+            total *= -0.5 * (shape + 1)
+            total += (data.counts * (constant - np.log(scale)))[:, None]
+            logs.append(total)
+            prior.append(shape_prior * mass)
+            hyper.append((scale, 1.0 + 0.35 / shape))
+    table = np.stack(logs, axis=1)
+    table -= table.max(axis=(1, 2), keepdims=True)
+    plain = np.exp(np.maximum(table, -700.0))
+    blocks = []
+    for ratio, _ in BUILD_RATIOS:
+        if ratio == 0.0:
+            blocks.append(plain)
+            continue
+        tau = ratio * guess
+        kernel = np.exp(-0.5 * np.square((grid[:, None] - grid) / tau))
+        kernel *= spacing / (tau * 2.5066282746310002)
+        kernel /= np.maximum(kernel.sum(axis=1, keepdims=True), 1.0)
+        blocks.append(plain @ kernel)
+    likelihood = np.concatenate(blocks, axis=1)
+    shapes = np.asarray(hyper)
+    rows = [
+        np.column_stack((shapes, np.full(len(shapes), ratio * guess))) for ratio, _ in BUILD_RATIOS
+    ]
+    masses = np.concatenate([np.asarray(prior) * mass for _, mass in BUILD_RATIOS])
+    return likelihood, masses / masses.sum(), np.concatenate(rows)
+
+
+def _pieces(counts: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Cut each commit's runs into pieces whose product cannot overflow."""
+    starts: list[int] = []
+    commits: list[int] = []
+    at = 0
+    for count in counts.tolist():
+        commits.append(len(starts))
+        starts.extend(range(at, at + count, CHUNK))
+        at += count
+    return np.asarray(starts, dtype=np.intp), np.asarray(commits, dtype=np.intp)
+
+
+def _log_t_constant(shape: float) -> float:
+    """The logarithm of the density of a standard Student t at 0."""
+    return math.lgamma((shape + 1) / 2) - math.lgamma(shape / 2) - 0.5 * math.log(shape * math.pi)
+
+
+def _forward(likelihood: Array, slab: Array, chance: Array) -> tuple[Array, Array]:
+    """P(level of commit | runs up to it), shape (M, H, G), and the log evidence (H,)."""
+    ahead = np.empty_like(likelihood)
+    evidence = np.zeros(likelihood.shape[1])
+    current = slab * likelihood[0]
+    for i in range(likelihood.shape[0]):
+        if i:
+            current = ((1 - chance[i - 1]) * ahead[i - 1] + chance[i - 1] * slab) * likelihood[i]
+        total = np.maximum(current.sum(axis=1), 1e-300)
+        evidence += np.log(total)
+        ahead[i] = current / total[:, None]
+    return ahead, evidence
+
+
+def _backward(likelihood: Array, slab: Array, chance: Array) -> Array:
+    """The likelihood of later runs given the level, up to a factor, shape (M, H, G)."""
+    behind = np.ones_like(likelihood)
+    for i in range(likelihood.shape[0] - 2, -1, -1):
+        current = likelihood[i + 1] * behind[i + 1]
+        current = (1 - chance[i]) * current + (chance[i] * (current @ slab))[:, None]
+        behind[i] = current / np.maximum(current.max(axis=1), 1e-300)[:, None]
+    return behind
+
+
+def _outside(
+    mass: Array, below: npt.NDArray[np.intp], above: npt.NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """For each level the mass relevantly below it and relevantly above it."""
+    sums = np.zeros((*mass.shape[:-1], mass.shape[-1] + 1))
+    np.cumsum(mass, axis=-1, out=sums[..., 1:])
+    lower: Array = sums[..., below]
+    upper: Array = sums[..., -1:] - sums[..., above]
+    return lower, np.maximum(upper, 0.0)
+
+
+def _effects(grid: Array, left: Array, right: Array, mass: Array) -> tuple[Array, Array]:
+    """Mean and deviation of each gap's log ratio given a step, over all hyperparameters."""
+    centred = grid - grid.mean()
+    squared = np.square(centred)
+
+    def moments(weights: Array) -> tuple[Array, Array]:
+        total = np.maximum(weights.sum(axis=2), 1e-300)
+        mean = weights @ centred / total
+        return mean, weights @ squared / total - np.square(mean)
+
+    left_mean, left_variance = moments(left)
+    right_mean, right_variance = moments(right)
+    share = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
+    means = right_mean - left_mean
+    mean = (share * means).sum(axis=1)
+    second = (share * (left_variance + right_variance + np.square(means))).sum(axis=1)
+    return mean, np.sqrt(np.maximum(second - np.square(mean), 0.0))
