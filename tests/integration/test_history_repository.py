@@ -171,7 +171,7 @@ def test_ends_may_be_any_name(repo: MiniRepo) -> None:
         ("main:lib..main", "no commit is named 'main:lib'"),
         ("^main..main~1", r"no commit is named '\^main'"),
         ("main~3..main~1^2~2", "they part at BASE, write BASE..main"),
-        ("main~1^2..main", r"came into TO by a merge .* holds: ONE\.\.main"),
+        ("main~1^2..main", r"came into TO by a merge .* which FROM holds: ONE\.\.main"),
         ("main~4..main~4", "holds one commit"),
     ],
 )

@@ -74,10 +74,11 @@ class GitHistory:
         entries = self._log([f"{start}..{end}", "--reverse"])
         first = next(entries)
         if first.parents[:1] != (start,):
-            fork = (first.parents or (first.sha,))[0]
+            held = (first.parents or (first.sha,))[0]
+            better = f"{held[:10]}..{spec.partition('..')[2] or 'HEAD'}"
             raise UsageError(
                 f"FROM of {spec!r} came into TO by a merge and is not on its first-parent line; "
-                f"start at the newest of its commits that FROM holds: {fork[:10]}..{spec.partition('..')[2] or 'HEAD'}"
+                f"start at the newest commit of that line which FROM holds: {better}"
             )
         baseline = self._log([start, "--max-count=1"])
         return CommitRange(spec, self._commits(itertools.chain(baseline, [first], entries)))

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from asv.config import Config
+from bisectorch.asv_plugin.settings import Settings, default_store
+from bisectorch.build import BaseWheel
+from bisectorch.errors import UsageError
+from bisectorch.history import PathClasses
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BISECTORCH_STORE", raising=False)
+
+
+def read(section: object) -> Settings:
+    """Settings from our section."""
+    return Settings.from_conf(SimpleNamespace(bisectorch=section))
+
+
+def test_nothing_said_is_all_defaults() -> None:
+    """The section may be absent, empty or null."""
+    expected = Settings(default_store(), Path("sessions"), None, PathClasses())
+    for conf in (
+        SimpleNamespace(),
+        SimpleNamespace(bisectorch={}),
+        SimpleNamespace(bisectorch=None),
+    ):
+        assert Settings.from_conf(conf) == expected
+    assert read({"classes": {}, "base_wheel": None, "store": None}) == expected
+
+
+def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every key, with ~ for the home directory."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    settings = read(
+        {
+            "store": "~/store",
+            "sessions_dir": "logs",
+            "base_wheel": {
+                "requirement": "torch==2.13.0",
+                "with": ["numpy"],
+                "index_url": "https://index.example.org/simple",
+                "pip_args": ["--no-deps"],
+            },
+            "classes": {"python_only": ["a/**"], "irrelevant": []},
+        }
+    )
+    assert settings == Settings(
+        Path("/home/somebody/store"),
+        Path("logs"),
+        BaseWheel("torch==2.13.0", ("numpy",), "https://index.example.org/simple", ("--no-deps",)),
+        PathClasses(("a/**",), ()),
+    )
+
+
+def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a full disk can be left without editing anything."""
+    monkeypatch.setenv("BISECTORCH_STORE", "/elsewhere")
+    assert read({"store": "here"}).store == Path("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"stor": "x"}, "bisectorch has no key 'stor'; it knows store, sessions_dir"),
+        ({"classes": {"native": []}}, r"bisectorch\.classes has no key 'native'; .*python_only"),
+        ({"base_wheel": {"with": ["numpy"]}}, "base_wheel needs requirement"),
+        ({"base_wheel": {"requirement": 2}}, r"base_wheel\.requirement must be a text, not 2"),
+        ({"base_wheel": {"requirement": "a b"}}, "'a b' is not a requirement"),
+        ({"base_wheel": {"requirement": "a", "with": "numpy"}}, r"with must be a list of texts"),
+        (
+            {"base_wheel": {"requirement": "a", "pip_args": [1]}},
+            r"pip_args must be a list of texts",
+        ),
+        ({"base_wheel": "torch"}, r"bisectorch\.base_wheel must be an object, not 'torch'"),
+        ({"store": ""}, r"bisectorch\.store must be a text, not ''"),
+        ({"store": False}, r"bisectorch\.store must be a text, not False"),
+        ({"classes": ["x"]}, "classes must be an object"),
+        ({"classes": {"irrelevant": "docs/**"}}, "irrelevant must be a list of texts"),
+        (["store"], "bisectorch must be an object"),
+    ],
+)
+def test_what_is_wrong_is_named(section: object, says: str) -> None:
+    """The key, and what is allowed in its place."""
+    with pytest.raises(UsageError, match=says):
+        read(section)
+
+
+def test_the_top_level_configuration_can_be_used() -> None:
+    """asv and we can both read it, and it tracks PyTorch's own history."""
+    conf = Config.load(str(ROOT / "asv.conf.json"))
+    assert Settings.from_conf(conf) == Settings()
+    assert conf.repo == "https://github.com/pytorch/pytorch.git"
+    assert conf.environment_type == "bisectorch"
+    assert conf.plugins == [".bisectorch.asv_plugin"]
