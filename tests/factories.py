@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from dataclasses import replace
 
-import numpy as np
 from bisectorch.model import (
     BuildEvent,
     Commit,
@@ -97,6 +97,11 @@ def make_workload(name: str = "linear.Linear.time_backward", unit: str = "second
     return Workload(name, ("1", "10"), 0, unit, "time", 60.0, "abc123")
 
 
+def _normal(dice: random.Random) -> float:
+    """A standard normal number, nearly, and the same with every Python."""
+    return sum(dice.random() for _ in range(12)) - 6
+
+
 def _levels(size: int, base: float, steps: dict[int, float]) -> list[float]:
     level, levels = base, []
     for index in range(size):
@@ -114,7 +119,7 @@ def make_observations(
     seed: int,
 ) -> tuple[Observation, ...]:
     """Runs at these positions, interleaved in blocks, and the broken commits among them."""
-    random = np.random.default_rng(seed)
+    dice = random.Random(seed)
     found: list[Observation] = []
     for turn in range(runs):
         for index in at:
@@ -123,7 +128,7 @@ def make_observations(
                     outcome, reason = BROKEN[index]
                     found.append(Observation(workload.name, line[index].sha, outcome, (), reason))
                 continue
-            value = float(levels[index] * math.exp(random.normal(0, 0.012)))
+            value = levels[index] * math.exp(0.012 * _normal(dice))
             run = Run(value, f"b{turn}", (value, value * 1.01), 1000, CREATED + turn, 0.5)
             purpose = Purpose.ENDS if index in (0, len(line) - 1) else Purpose.SEARCH
             found.append(
@@ -179,7 +184,11 @@ def make_workload_findings(
         commit = line[index]
         if merge is not None:
             subject = "move the linear functions to C++"
-            commit = replace(make_commit(1045, subject, "Grace Hopper"), parents=(line[43].sha,))
+            commit = replace(
+                make_commit(1045, subject, "Grace Hopper"),
+                parents=(line[43].sha,),
+                date_seconds=line[44].date_seconds,
+            )
         culprits.append(
             Culprit(
                 commit=commit,
@@ -230,7 +239,7 @@ def make_findings(session: str = "2025-11-29-0642-1f3a", created: float = CREATE
             ),
             make_workload_findings(
                 line,
-                replace(make_workload("models.peakmem_sequence_labeler", "bytes"), params=()),
+                Workload("models.peakmem_sequence_labeler", unit="bytes", kind="peakmemory"),
                 base=3.1e8,
                 steps={},
                 verdict=Verdict.INCONCLUSIVE,

@@ -52,6 +52,7 @@ DARK = {
 MAX_TICKS = 9
 LABEL_ROWS = 4
 LABEL_WIDTH = 0.15
+SPREAD = 0.6
 _WIDTH, _HEIGHT, _ROW = 9.6, 3.7, 0.2
 _GLYPHS = re.compile(r"[^\x20-\x7e\xa0-\u024f\u0370-\u052f]")
 """What the bundled font may lack."""
@@ -230,8 +231,11 @@ def _draw_levels(axes: Axes, scene: _Scene) -> None:
 
 
 def _draw_runs(axes: Axes, scene: _Scene) -> None:
+    # A commit's runs stand side by side in the order they were made, so that each is seen.
     points = [
-        (point.position, value / scene.size) for point in scene.measured for value in point.values
+        (point.position + SPREAD * ((turn + 0.5) / len(point.values) - 0.5), value / scene.size)
+        for point in scene.measured
+        for turn, value in enumerate(point.values)
     ]
     if not points:
         axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, ha="center")
@@ -347,7 +351,7 @@ def _dress(axes: Axes, scene: _Scene, rows: int) -> None:
         # Room for the floor, so that no run hides behind it.
         axes.set_ylim(low - 0.06 * (high - low), high)
         axes.yaxis.set_major_locator(MaxNLocator(5))
-    kind = "time" if scene.found.workload.unit == "seconds" else scene.found.workload.kind
+    kind = scene.found.workload.kind
     axes.set_ylabel(_GLYPHS.sub("?", one_line(f"{kind} ({scene.unit})", 40)))
     axes.set_xlabel("commits, oldest first")
     axes.grid(axis="y", color=LIGHT["grid"], linewidth=0.8)
