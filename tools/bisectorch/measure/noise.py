@@ -1,0 +1,274 @@
+"""What the numbers are worth: levels of one block, runs freed of block effects, noise. Pure.
+
+Everything here works on natural logarithms, in which a relative change is a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bisectorch.model import Run
+
+Array = NDArray[np.float64]
+
+QUIET_SHARE = 0.25
+"""The share of a run's averaged samples, the lowest, that makes its level."""
+
+HUBER_LIMIT = 2.0
+"""Residuals beyond this many robust standard deviations lose weight."""
+
+MAD_TO_SD = 1.4826
+"""A normal distribution's standard deviation over its median absolute deviation."""
+
+
+def paired_levels(samples: Array, *, averaged: bool) -> Array:
+    """The log level of each build in one block; differences are the paired log ratios.
+
+    Args:
+        samples: log samples, cycles x builds, interleaved in time.
+        averaged: each sample is the mean of several calls. Disturbance then only ever adds, and
+            comes to all builds of a block alike, so the level is the mean of each build's
+            quietest samples. Otherwise a sample is one call, whose own spread belongs to the
+            workload, and the level is a two-way fit: the median over cycles after each cycle's
+            own effect has been taken out.
+
+    Returns:
+        One level a build; their common height is that of the samples themselves.
+    """
+    cycles, builds = samples.shape
+    if averaged:
+        count = max(min(3, cycles), round(QUIET_SHARE * cycles))
+        quiet: Array = np.sort(samples, axis=0)[:count].mean(axis=0)
+        return quiet
+    height = float(np.median(samples))
+    if builds == 1:
+        return np.array([height])
+    effects = np.zeros(builds)
+    residuals = samples - height
+    for _ in range(20):  # median polish (Tukey, Exploratory Data Analysis, 1977)
+        residuals = residuals - np.median(residuals, axis=1, keepdims=True)
+        shift = np.median(residuals, axis=0)
+        residuals = residuals - shift
+        effects += shift
+        if np.abs(shift).max() < 1e-9:
+            break
+    levels: Array = height + effects - effects.mean()
+    return levels
+
+
+def block_values(
+    samples: Sequence[Sequence[float]], *, paired: bool, averaged: bool
+) -> list[float]:
+    """One value a build, from the samples each gave in one block.
+
+    Args:
+        samples: for each build its samples, in the metric's unit.
+        paired: the builds' samples are equally many and were taken in turn; then the ratio of
+            two values is the paired ratio. Otherwise, and for metrics that may be 0 or less,
+            a value is the median of the build's samples.
+        averaged: each sample is the mean of several calls; see ``paired_levels``.
+    """
+    if not samples or not paired or min(map(min, samples)) <= 0:
+        return [float(np.median(own)) for own in samples]
+    levels = paired_levels(np.log(np.asarray(samples, dtype=np.float64).T), averaged=averaged)
+    return [math.exp(level) for level in levels]
+
+
+def logs(values: Sequence[float]) -> Array:
+    """Natural logarithms; a value of 0 or less counts as half of the smallest positive one.
+
+    (As 1 when none is positive.) A metric that a benchmark tracks itself may reach zero; a
+    change to or from it then is large, and finite.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    positive = array[array > 0]
+    floor = 0.5 * float(positive.min()) if positive.size else 1.0
+    result: Array = np.log(np.where(array > 0, array, floor))
+    return result
+
+
+def free_of_blocks(runs_by_commit: Mapping[str, Sequence[Run]]) -> dict[str, tuple[float, ...]]:
+    """The log values of all runs of one workload, freed of the effects of their blocks.
+
+    The model is additive, log value = commit + block + noise, fitted by least squares with Huber
+    weights (Huber, Robust Statistics, 1981), so a wild run moves neither its commit nor its block.
+    Block effects are taken to average zero over the runs of every set of blocks that shared
+    commits link together; sets that nothing links keep their own heights. Residuals are scaled by
+    sqrt(N / (N - B + 1)), N runs in B blocks, because fitting the blocks shrinks them: their
+    spread then is the noise of one run. Runs outside any block, and runs alone in theirs, say
+    nothing about a block and come back as plain logarithms.
+
+    Returns:
+        For each commit its values, in the order of its runs.
+    """
+    commits = list(runs_by_commit)
+    owner = np.array([i for i, c in enumerate(commits) for _ in runs_by_commit[c]], dtype=np.intp)
+    runs = [run for commit in commits for run in runs_by_commit[commit]]
+    freed = logs([run.value for run in runs])
+    names = [run.block for run in runs]
+    sizes: dict[str, int] = {}
+    for name in names:
+        sizes[name] = sizes.get(name, 0) + 1
+    index = {name: i for i, name in enumerate(n for n in sizes if n and sizes[n] > 1)}
+    inside = np.array([i for i, name in enumerate(names) if name in index], dtype=np.intp)
+    if inside.size:
+        block = np.array([index[names[i]] for i in inside], dtype=np.intp)
+        freed[inside] = _without_block_effects(freed[inside], owner[inside], block)
+    result: dict[str, tuple[float, ...]] = {}
+    start = 0
+    for commit in commits:
+        stop = start + len(runs_by_commit[commit])
+        result[commit] = tuple(freed[start:stop].tolist())
+        start = stop
+    return result
+
+
+def _without_block_effects(y: Array, commit: NDArray[np.intp], block: NDArray[np.intp]) -> Array:
+    commits, commit = np.unique(commit, return_inverse=True)
+    n_commits, n_blocks = len(commits), int(block.max()) + 1
+    component = _components(commit, block, n_commits, n_blocks)
+    weights = np.ones_like(y)
+    commit_effect, block_effect = np.zeros(n_commits), np.zeros(n_blocks)
+    for _ in range(30):
+        before = commit_effect[commit] + block_effect[block]
+        commit_effect, block_effect = _two_way_fit(
+            y, commit, block, weights, n_commits, n_blocks, component
+        )
+        residuals = y - commit_effect[commit] - block_effect[block]
+        freedom = max(1, len(y) - n_commits - n_blocks + int(component.max()) + 1)
+        scale = MAD_TO_SD * float(np.median(np.abs(residuals))) * math.sqrt(len(y) / freedom)
+        moved = float(np.abs(commit_effect[commit] + block_effect[block] - before).max())
+        if scale <= 1e-12 or moved < 1e-7:
+            break
+        weights = np.minimum(1.0, HUBER_LIMIT * scale / np.maximum(np.abs(residuals), 1e-300))
+    for part in range(int(component.max()) + 1):
+        mine = component[block] == part
+        blocks = len(np.unique(block[mine]))
+        runs = int(mine.sum())
+        height = float(block_effect[block[mine]].mean())
+        scaling = math.sqrt(runs / (runs - blocks + 1))
+        y = y.copy()
+        y[mine] = commit_effect[commit[mine]] + height + scaling * residuals[mine]
+    return y
+
+
+def _two_way_fit(
+    y: Array,
+    commit: NDArray[np.intp],
+    block: NDArray[np.intp],
+    weights: Array,
+    n_commits: int,
+    n_blocks: int,
+    component: NDArray[np.intp],
+) -> tuple[Array, Array]:
+    """Weighted least squares of both effects, by elimination of the more numerous kind."""
+    if n_commits > n_blocks:
+        reach = np.zeros(n_commits, dtype=np.intp)
+        reach[commit] = component[block]
+        blocks, kept = _two_way_fit(y, block, commit, weights, n_blocks, n_commits, reach)
+        return kept, blocks
+    table = np.zeros((n_commits, n_blocks))
+    np.add.at(table, (commit, block), weights)
+    per_commit, per_block = table.sum(axis=1), table.sum(axis=0)
+    sum_commit = np.bincount(commit, weights * y, n_commits)
+    sum_block = np.bincount(block, weights * y, n_blocks)
+    system = np.diag(per_commit) - (table / per_block) @ table.T
+    right = sum_commit - table @ (sum_block / per_block)
+    # Each linked set leaves its common height free; holding its commits' weighted sum at zero
+    # settles it without touching the fit.
+    part = np.zeros(n_commits, dtype=np.intp)
+    part[commit] = component[block]
+    gauge = np.where(part[:, None] == part[None, :], per_commit[:, None] * per_commit, 0.0)
+    effects: Array = np.linalg.solve(system + gauge / per_commit.sum(), right)
+    others: Array = (sum_block - table.T @ effects) / per_block
+    return effects, others
+
+
+def _components(
+    commit: NDArray[np.intp], block: NDArray[np.intp], n_commits: int, n_blocks: int
+) -> NDArray[np.intp]:
+    """For each block the number of the linked set it belongs to, 0 upwards."""
+    parent = list(range(n_commits + n_blocks))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for c, b in zip(commit.tolist(), block.tolist(), strict=True):
+        parent[root(c)] = root(n_commits + b)
+    roots = [root(n_commits + b) for b in range(n_blocks)]
+    return np.unique(roots, return_inverse=True)[1].astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The spread of one run's level, in logarithms (0.01 is about 1 %).
+
+    Attributes:
+        within: standard deviation from the finite number of samples in one process.
+        between: standard deviation from one process to the next of the same build, beyond that.
+    """
+
+    within: float
+    between: float
+
+    @property
+    def run(self) -> float:
+        """Standard deviation of one run."""
+        return math.hypot(self.within, self.between)
+
+
+def within_and_between(runs_by_commit: Mapping[str, Sequence[Run]]) -> Noise:
+    """Both noise levels of one workload, by the method of moments; zeros when nothing tells.
+
+    Within: the level from a run's even samples against that from its odd ones; their squared
+    difference over four estimates the variance of the level from all. Between: what the variance
+    of runs about their commit, free of blocks, has beyond it.
+    """
+    halves = [
+        _level(run.samples[::2], run.number) - _level(run.samples[1::2], run.number)
+        for runs in runs_by_commit.values()
+        for run in runs
+        if len(run.samples) >= 4 and min(run.samples) > 0
+    ]
+    within = _mean_square(halves) / 4.0
+    deviations: list[float] = []
+    freedom = 0
+    for values in free_of_blocks(runs_by_commit).values():
+        if len(values) > 1:
+            mean = math.fsum(values) / len(values)
+            deviations += [value - mean for value in values]
+            freedom += len(values) - 1
+    total = math.fsum(d * d for d in deviations) / freedom if freedom else 0.0
+    return Noise(math.sqrt(within), math.sqrt(max(0.0, total - within)))
+
+
+def smallest_resolvable_step(
+    noise: Noise, runs: int, *, confidence: float = 0.95, power: float = 0.9
+) -> float:
+    """The smallest relative step (0.03 for 3 %) that ``runs`` runs a side would show.
+
+    For two means of normal logarithms: (z(1 - alpha/2) + z(power)) sd sqrt(2 / runs).
+    """
+    if runs < 1:
+        raise ValueError("a step needs at least one run a side")
+    normal = NormalDist()
+    z = normal.inv_cdf(0.5 + confidence / 2.0) + normal.inv_cdf(power)
+    return math.expm1(z * noise.run * math.sqrt(2.0 / runs))
+
+
+def _level(samples: Sequence[float], number: int) -> float:
+    column = np.log(np.asarray(samples, dtype=np.float64))[:, None]
+    return float(paired_levels(column, averaged=number > 1)[0])
+
+
+def _mean_square(values: Sequence[float]) -> float:
+    return math.fsum(v * v for v in values) / len(values) if values else 0.0

@@ -1,0 +1,373 @@
+"""Blocks: fresh processes of every build alive at once on one core, sampled in turn.
+
+A machine drifts by more than the steps we look for, so builds are compared only with what ran
+beside them: a round starts one process a build, samples them about 10 ms at a time in a balanced
+random order, and reports one run a build. The next round has new processes, so that the layout
+of memory, which a process keeps for life, is sampled as well.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from bisectorch.errors import UsageError
+from bisectorch.measure.caches import SetupCaches
+from bisectorch.measure.child import Child, Fault, Switchboard, child_environment
+from bisectorch.measure.noise import block_values
+from bisectorch.measure.schedule import balanced_order, sample_count
+from bisectorch.model import Build, Observation, Outcome, Purpose, Run, Workload
+
+PADDING_BYTES = 4096
+
+
+class Worker(Protocol):
+    """A process that measures one build; ``answer`` and ``ask`` raise Fault."""
+
+    def send(self, command: str, timeout_seconds: float, **arguments: Any) -> None:
+        """Give a command."""
+
+    def answer(self) -> Any:
+        """Await the result of the earliest command not yet answered."""
+
+    def ask(self, command: str, timeout_seconds: float, **arguments: Any) -> Any:
+        """Give a command and await its answer."""
+
+    def pin(self, core: int) -> None:
+        """Move it to one core."""
+
+    def close(self) -> None:
+        """Kill it, and all it started."""
+
+
+Start = Callable[[Build, Mapping[str, str], Path, "int | None"], Worker]
+"""Starts a worker for a build, with these variables, in this directory, on this core."""
+
+
+@dataclass
+class _Seat:
+    """One build's place in a round: its worker, or the fault that emptied it."""
+
+    build: Build
+    directory: Path
+    worker: Worker | None = None
+    fault: Fault | None = None
+    setting_up: bool = False
+    sampled: bool = True
+    samples: tuple[float, ...] = ()
+    number: int = 1
+
+    def attempt(self, action: Callable[[Worker], Any]) -> Any:
+        """The action's result; None once the seat is empty, or is emptied by it."""
+        if self.worker is None:
+            return None
+        try:
+            return action(self.worker)
+        except Fault as fault:
+            self.fail(fault)
+            return None
+
+    def fail(self, fault: Fault) -> None:
+        """Keep the fault, drop the samples, kill the worker."""
+        self.fault = fault
+        self.samples = ()
+        self.vacate()
+
+    def vacate(self) -> None:
+        """Kill the worker."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class PairedMeasurer:
+    """Measures builds side by side (seams.Measurer).
+
+    Close it, or use it as a context manager, to remove the directories it made; they also go
+    when it does.
+    """
+
+    def __init__(
+        self,
+        benchmark_dir: Path,
+        *,
+        core: int | None = None,
+        seed: int = 20170601,
+        samples: int = 40,
+        sample_seconds: float = 0.01,
+        start_timeout_seconds: float = 300.0,
+        overlap: bool = False,
+        cache_dir: Path | None = None,
+        attributes: Mapping[str, object] | None = None,
+        start: Start | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Choose how to measure; nothing is started yet.
+
+        Args:
+            benchmark_dir: asv's benchmark directory.
+            core: the core that measures; the last one this process may use by default.
+            seed: of the order of sampling and of the layouts.
+            samples: how many samples a run takes of a benchmark that allows it.
+            sample_seconds: how long one sample takes, unless the benchmark says itself.
+            start_timeout_seconds: how long importing the project may take.
+            overlap: start the next round's processes on another core, where there is one,
+                while a round is measured.
+            cache_dir: where to make temporary directories; the system's place by default.
+            attributes: asv's benchmark attributes that override the benchmarks' own.
+            start: starts a worker, for tests.
+            clock: seconds that never run backwards, for tests.
+
+        Raises UsageError when this process may not use the core.
+        """
+        allowed = _allowed_cores()
+        if core is not None and allowed and core not in allowed:
+            raise UsageError(
+                f"core {core} is not one that this process may use; "
+                f"choose one of {', '.join(map(str, allowed))}"
+            )
+        self._benchmark_dir = str(Path(benchmark_dir).absolute())
+        self._core = core if core is not None else (allowed[-1] if allowed else None)
+        self._others = [other for other in allowed if other != self._core]
+        self._seed = seed
+        self._samples = samples
+        self._sample_seconds = sample_seconds
+        self._start_timeout = start_timeout_seconds
+        self._overlap = overlap and bool(self._others)
+        self._attributes = {k: v for k, v in (attributes or {}).items() if k != "cpu_affinity"}
+        self._board = Switchboard()
+        self._start = start or self._start_child
+        self._clock = clock
+        self._caches = SetupCaches(cache_dir)
+
+    def __enter__(self) -> PairedMeasurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the caches and scratch directories."""
+        self._caches.close()
+
+    def measure(
+        self,
+        builds: Sequence[Build],
+        workload: Workload,
+        runs: int,
+        block: str,
+        purpose: Purpose,
+    ) -> Iterator[Observation]:
+        """Measure each build in ``runs`` rounds of fresh processes; a round is one block.
+
+        Yields one observation a build as each round ends, its run in the block
+        ``{block}.{round}``. A build that fails yields its outcome once, and the others go on
+        without it. Closing the generator, like any exception, kills every process.
+
+        Raises EnvironmentFailure when a build's interpreter cannot be started, or lacks
+        asv_runner.
+        """
+        staying = list(builds)
+        seats: list[_Seat] = []
+        following: list[_Seat] = []
+        try:
+            for number in range(runs):
+                if not staying:
+                    return
+                name = f"{block}.{number}"
+                began, started_seconds = self._clock(), time.time()
+                rng = self._chance(workload, name)
+                seats, following = following, []
+                if not seats:
+                    self._seat(seats, staying, workload, rng, self._starting_cores())
+                self._make_ready(seats, workload)
+                staying = [seat.build for seat in seats if seat.fault is None]
+                if self._overlap and number + 1 < runs:
+                    next_rng = self._chance(workload, f"{block}.{number + 1}")
+                    self._seat(following, staying, workload, next_rng, self._others)
+                self._take(seats, workload, rng)
+                _vacate(seats)
+                staying = [seat.build for seat in seats if seat.fault is None]
+                _vacate([seat for seat in following if seat.build not in staying])
+                following = [seat for seat in following if seat.build in staying]
+                seconds = (self._clock() - began) / len(seats)
+                yield from _observations(seats, workload, purpose, name, started_seconds, seconds)
+        finally:
+            _vacate(seats)
+            _vacate(following)
+
+    def _chance(self, workload: Workload, block: str) -> random.Random:
+        return random.Random(f"{self._seed}|{workload.name}|{block}")
+
+    def _starting_cores(self) -> list[int]:
+        """Where processes start while nothing is measured: on every core, but one core each.
+
+        One each, because a library that counts its cores when imported must count one.
+        """
+        return [*self._others, self._core] if self._core is not None else []
+
+    def _seat(
+        self,
+        seats: list[_Seat],
+        builds: Sequence[Build],
+        workload: Workload,
+        rng: random.Random,
+        cores: Sequence[int],
+    ) -> None:
+        """Start a worker a build; the workers of a round share what varies between rounds."""
+        hash_seed, padding = rng.randrange(2**32), rng.randrange(PADDING_BYTES)
+        for position, build in enumerate(builds):
+            seat = _Seat(build, self._caches.scratch())
+            seats.append(seat)
+            core = cores[position % len(cores)] if cores else None
+            seat.worker = self._begin(build, workload, seat.directory, core, hash_seed, padding)
+            if self._caches.known(build, workload):
+                self._send_setup(seat, workload)
+
+    def _begin(
+        self,
+        build: Build,
+        workload: Workload,
+        directory: Path,
+        core: int | None,
+        hash_seed: int = 0,
+        padding: int = 0,
+    ) -> Worker:
+        """Start a worker and have it import the benchmark."""
+        environment = child_environment(build.tree, build.environment, hash_seed, padding)
+        worker = self._start(build, environment, directory, core)
+        suffix = "" if workload.param_index is None else f"-{workload.param_index}"
+        worker.send(
+            "load",
+            self._start_timeout,
+            benchmark_dir=self._benchmark_dir,
+            name=workload.benchmark + suffix,
+            attributes=self._attributes,
+        )
+        return worker
+
+    def _start_child(
+        self, build: Build, environment: Mapping[str, str], directory: Path, core: int | None
+    ) -> Worker:
+        return Child(self._board, build.python, environment, directory, core)
+
+    def _send_setup(self, seat: _Seat, workload: Workload) -> None:
+        """Have the seat's worker set up, on the filled cache where there is one."""
+
+        def send(worker: Worker) -> None:
+            cache = self._caches.directory(seat.build, workload)
+            worker.send(
+                "setup",
+                workload.timeout_seconds,
+                cache_dir=None if cache is None else str(cache),
+            )
+
+        seat.attempt(send)
+        seat.setting_up = True
+
+    def _make_ready(self, seats: Sequence[_Seat], workload: Workload) -> None:
+        """Await imports and setups, running setup_cache where it is due; then pin."""
+        for seat in seats:
+            about = seat.attempt(lambda worker: worker.answer())
+            if about is None:
+                continue
+            seat.sampled = about["sampled"]
+            if not seat.setting_up:
+                build = seat.build
+                self._caches.fill(
+                    build,
+                    workload,
+                    about["cache_key"],
+                    about["cache_timeout"] or workload.timeout_seconds,
+                    partial(self._begin, build, workload, core=self._core),
+                )
+                self._send_setup(seat, workload)
+        for seat in seats:
+            seat.attempt(lambda worker: worker.answer())
+        if self._core is not None:
+            core = self._core
+            for seat in seats:
+                seat.attempt(lambda worker: worker.pin(core))
+
+    def _take(self, seats: Sequence[_Seat], workload: Workload, rng: random.Random) -> None:
+        """Fill the seats' samples, then tear down; seats whose worker fails end up empty."""
+        if all(seat.sampled for seat in seats):
+            self._sample_in_turn(seats, workload, rng)
+        else:
+            for seat in rng.sample(seats, len(seats)):
+                result = seat.attempt(lambda worker: worker.ask("run", workload.timeout_seconds))
+                if result is not None:
+                    seat.samples, seat.number = tuple(result["samples"]), result["number"]
+        for seat in seats:
+            seat.attempt(lambda worker: worker.ask("teardown", workload.timeout_seconds))
+
+    def _sample_in_turn(
+        self, seats: Sequence[_Seat], workload: Workload, rng: random.Random
+    ) -> None:
+        timeout = workload.timeout_seconds
+        cycles = self._samples
+        for seat in rng.sample(seats, len(seats)):
+            calibrated = seat.attempt(
+                lambda worker: worker.ask("calibrate", timeout, sample_seconds=self._sample_seconds)
+            )
+            if calibrated is not None:
+                seat.number = calibrated.pop("number")
+                count = sample_count(self._samples, self._sample_seconds, **calibrated)
+                cycles = min(cycles, count)
+        taken: list[list[float]] = [[] for _ in seats]
+        for cycle in balanced_order(len(seats), cycles, rng):
+            for position in cycle:
+                sample = seats[position].attempt(lambda worker: worker.ask("sample", timeout))
+                if sample is not None:
+                    taken[position].append(sample)
+        for seat, samples in zip(seats, taken, strict=True):
+            if seat.fault is None:
+                seat.samples = tuple(samples)
+
+
+def _vacate(seats: Sequence[_Seat]) -> None:
+    for seat in seats:
+        seat.vacate()
+
+
+def _observations(
+    seats: Sequence[_Seat],
+    workload: Workload,
+    purpose: Purpose,
+    block: str,
+    started_seconds: float,
+    seconds: float,
+) -> Iterator[Observation]:
+    """One observation a seat, values adjusted within the block."""
+    filled = [seat for seat in seats if seat.fault is None]
+    values = block_values(
+        [seat.samples for seat in filled],
+        paired=all(seat.sampled for seat in filled),
+        averaged=all(seat.number > 1 for seat in filled),
+    )
+    value_of = {id(seat): value for seat, value in zip(filled, values, strict=True)}
+    for seat in seats:
+        if seat.fault is not None:
+            yield Observation(
+                workload.name, seat.build.sha, seat.fault.outcome, (), seat.fault.reason, purpose
+            )
+        else:
+            run = Run(
+                value_of[id(seat)], block, seat.samples, seat.number, started_seconds, seconds
+            )
+            yield Observation(workload.name, seat.build.sha, Outcome.MEASURED, (run,), "", purpose)
+
+
+def _allowed_cores() -> list[int]:
+    """The cores this process may use; empty where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    return sorted(os.sched_getaffinity(0))

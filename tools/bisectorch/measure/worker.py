@@ -1,0 +1,361 @@
+"""The child: one benchmark of one build, one measurement each time it is asked.
+
+Started as a script, ``python -s worker.py COMMAND_FD REPLY_FD PARENT_PID``, by the interpreter of
+the build under measurement; so this file imports the standard library and asv_runner only, keeps
+to Python 3.6 syntax, and never imports the tracker. It reads one JSON object a line from
+COMMAND_FD, ``{"do": NAME, "with": {...}}``, and answers each with one line on REPLY_FD:
+``{"ok": RESULT}``, ``{"skipped": TEXT}`` or ``{"error": TEXT, "fault": KIND}``. What the benchmark
+prints goes to the inherited standard output and error and cannot disturb the answers.
+
+A benchmark is found, parametrised, set up and torn down by asv_runner itself, so every kind of
+benchmark means here what it means to ``asv run``. The one thing done differently is how timings
+are gathered: asv takes all its samples in a row; here a sample is taken when asked for, so that
+samples of several builds can alternate.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pickle
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+WARM_UP_SECONDS = 0.1
+"""How long a benchmark is called before its calibration counts, unless it says itself."""
+
+UNTIMED_FACTOR = 4.0
+"""A sample may spend this many times its timed seconds, so a costly setup cannot stretch it."""
+
+DISTURBED_FACTOR = 2.0
+"""A single call this many times longer than the usual one may have been interrupted."""
+
+TEXT_LIMIT = 300
+"""Characters of an exception's message that are told."""
+
+
+class NoRunner(Exception):
+    """asv_runner cannot be imported by this interpreter."""
+
+
+class Skipped(Exception):
+    """The benchmark says that it does not apply here."""
+
+
+class Session:
+    """One loaded benchmark; its public methods are the commands, in the order they are given."""
+
+    def __init__(self) -> None:
+        self.benchmark: Any = None
+        self.take: Optional[Callable[[int], List[float]]] = None
+        self.core_clock: Optional[CoreClock] = None
+        self.units = 1
+        self.calls = 1
+
+    def load(self, benchmark_dir: str, name: str, attributes: Dict[str, Any]) -> Dict[str, Any]:
+        """Import the benchmark, and with it the project.
+
+        ``name`` ends in ``-INDEX`` when it has parameters; ``attributes`` override its own.
+        """
+        try:
+            from asv_runner.benchmarks.time import TimeBenchmark
+            from asv_runner.discovery import get_benchmark_from_name
+        except ImportError as error:
+            raise NoRunner(str(error)) from error
+        benchmark = get_benchmark_from_name(benchmark_dir, name, extra_params=attributes)
+        self.benchmark = benchmark
+        own_run = getattr(type(benchmark), "run", None) is not TimeBenchmark.run
+        return {
+            "sampled": isinstance(benchmark, TimeBenchmark) and not own_run,
+            "cache_key": benchmark.setup_cache_key,
+            "cache_timeout": benchmark.setup_cache_timeout,
+        }
+
+    def fill_cache(self) -> None:
+        """Run setup_cache and leave its pickle in the working directory."""
+        cache = self.benchmark.do_setup_cache()
+        with open("cache.pickle", "wb") as file:
+            pickle.dump(cache, file)
+
+    def setup(self, cache_dir: Optional[str]) -> None:
+        """Enter the directory of the filled cache, if there is one, and run the setups."""
+        benchmark = self.benchmark
+        cache = None
+        if cache_dir is not None:
+            os.chdir(cache_dir)
+            with open("cache.pickle", "rb") as file:
+                cache = pickle.load(file)
+        if hasattr(benchmark, "set_cache"):
+            benchmark.set_cache(cache)
+        elif cache is not None:
+            benchmark.insert_param(cache)
+        if benchmark.do_setup():
+            raise Skipped("skipped")
+
+    def calibrate(self, sample_seconds: float) -> Dict[str, Any]:
+        """Warm up, and settle how many calls make a sample of about ``sample_seconds``.
+
+        With setups and no ``number`` of its own, asv times single calls, each on fresh state. A
+        sample here is as many of those as fill it, divided by their count. A ``number`` that the
+        benchmark sets is kept in the same way: whole repetitions of it fill the sample.
+        """
+        benchmark = self.benchmark
+        self.take, calls = how_to_take(benchmark)
+        if getattr(benchmark, "timer", None) in (time.perf_counter, time.monotonic, time.time):
+            self.core_clock = CoreClock.open()
+        seconds = float(own_attribute(benchmark, "sample_time", sample_seconds))
+        warm = time.perf_counter() + warm_up_seconds(benchmark)
+        units = 1
+        while True:
+            timed, wall = self.timed_and_wall(units)
+            wanted = min(fill(units, timed, seconds), fill(units, wall, UNTIMED_FACTOR * seconds))
+            full = timed >= seconds or wall >= UNTIMED_FACTOR * seconds
+            if full and time.perf_counter() >= warm:
+                break
+            units = min(wanted if full else max(units + 1, wanted), 10 * units)
+        self.units = wanted
+        self.calls = wanted * calls
+        most, most_seconds = repeat_limits(own_attribute(benchmark, "repeat", 0))
+        return {
+            "number": self.calls,
+            "wall_seconds": wall * wanted / units,
+            "most": most,
+            "most_seconds": most_seconds,
+        }
+
+    def sample(self) -> float:
+        """Seconds of one call, averaged over one sample.
+
+        Wall time, less what the sample spent waiting for a core that others held: that is a
+        property of the neighbours, not of the build.
+        """
+        return self.timed_and_wall(self.units)[0] / self.calls
+
+    def timed_and_wall(self, units: int) -> Tuple[float, float]:
+        """Seconds timed in so many units, and spent on them in all; both as ``sample`` says."""
+        if self.take is None:
+            raise RuntimeError("sample before calibrate")
+        if self.core_clock is None:
+            begin = time.perf_counter()
+            durations = self.take(units)
+            return math.fsum(durations), time.perf_counter() - begin
+        before = self.core_clock.read()
+        durations = self.take(units)
+        wall, lost = self.core_clock.since(before)
+        return undisturbed(durations, lost), wall - lost
+
+    def run(self) -> Dict[str, Any]:
+        """Run a benchmark that yields its own number: track_, mem_, peakmem_, or a plug-in's."""
+        result = self.benchmark.do_run()
+        number = 1
+        if isinstance(result, dict):
+            samples = [float(sample) for sample in result["samples"]]
+            number = int(result.get("number") or 1)
+        elif result is None:
+            raise ValueError("the benchmark returned None where a number is due")
+        else:
+            samples = [float(result)]
+        if not samples or any(math.isnan(sample) for sample in samples):
+            raise Skipped("skipped")
+        if any(math.isinf(sample) for sample in samples):
+            raise ValueError("the benchmark returned an infinite number")
+        if self.benchmark.type == "peakmemory":
+            own_peak = peak_bytes()
+            if own_peak is not None:
+                samples = [min(sample, own_peak) for sample in samples]
+        return {"samples": samples, "number": number}
+
+    def teardown(self) -> None:
+        """Run the teardowns."""
+        self.benchmark.do_teardown()
+
+
+def how_to_take(benchmark: Any) -> Tuple[Callable[[int], List[float]], int]:
+    """How to time so many units of a time_ benchmark, and the calls in one unit.
+
+    Its own timer is used throughout; it disables garbage collection while it times.
+    """
+    build_params = getattr(benchmark, "_build_params", None)  # asv_runner >= 0.3
+    params = build_params() if build_params else tuple(benchmark._current_params)
+    fresh = bool(benchmark._setups) and getattr(benchmark, "_setup_isolates_timed_calls", False)
+    number = int(benchmark.number)
+    if fresh and number > 1:
+        timeit = benchmark._get_interleaved_timer(*params).timeit
+    else:
+        timeit = benchmark._get_timer(*params).timeit
+    if number == 0 and not fresh:
+        return (lambda units: [timeit(units)]), 1
+    calls = max(number, 1)
+    return (lambda units: [timeit(calls) for _ in range(units)]), calls
+
+
+def warm_up_seconds(benchmark: Any) -> float:
+    """How long to call it first: as it says, else longer where a compiler has to warm up."""
+    if benchmark.warmup_time >= 0:
+        return float(benchmark.warmup_time)
+    return {"pypy": 1.0, "graalpy": 5.0}.get(sys.implementation.name, WARM_UP_SECONDS)
+
+
+class CoreClock:
+    """How long this process was ready to run while its core ran something else (Linux).
+
+    The kernel counts it for each thread, in nanoseconds, as the second number of
+    /proc/.../schedstat. Waiting for a thread of our own is part of the work and not counted:
+    the loss is never more than the wall time in which no thread of this process ran.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def open(cls) -> "Optional[CoreClock]":
+        """The main thread's clock, or None where the kernel keeps none."""
+        try:
+            descriptor = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            clock = cls(descriptor)
+            clock.read()
+        except (OSError, ValueError, IndexError, AttributeError):
+            return None
+        return clock
+
+    def read(self) -> Tuple[float, float, float]:
+        """Seconds: wall time, processor time of the process, waiting of this thread."""
+        waited = 1e-9 * int(os.pread(self.descriptor, 128, 0).split()[1])
+        return time.perf_counter(), time.process_time(), waited
+
+    def since(self, before: Tuple[float, float, float]) -> Tuple[float, float]:
+        """Wall seconds since ``before``, and how many of them were lost to others."""
+        wall, used, waited = (now - then for now, then in zip(self.read(), before))  # noqa: B905
+        return wall, max(0.0, min(waited, wall - used))
+
+
+def undisturbed(durations: List[float], lost: float) -> float:
+    """The sum of the durations less the ``lost`` seconds that fell into them.
+
+    A single duration bears all the loss. Of many, with untimed setups between them, only those
+    far longer than the usual one can hold some, and no more than their excess.
+    """
+    total = math.fsum(durations)
+    if lost <= 0.0:
+        return total
+    if len(durations) == 1:
+        return max(total - lost, 0.01 * total)
+    usual = sorted(durations)[len(durations) // 2]
+    excess = math.fsum(d - usual for d in durations if d > DISTURBED_FACTOR * usual)
+    return total - min(lost, excess)
+
+
+def fill(units: int, seconds: float, wanted: float) -> int:
+    """How many units take ``wanted`` seconds when ``units`` of them took ``seconds``; >= 1."""
+    return max(1, round(units * wanted / seconds)) if seconds > 0 else 10 * units
+
+
+def own_attribute(benchmark: Any, name: str, default: Any) -> Any:
+    """An attribute as the benchmark, its class or its module sets it, or the default."""
+    for source in benchmark._attr_sources:
+        value = getattr(source, name, None)
+        if value is not None:
+            return value
+    return default
+
+
+def repeat_limits(repeat: Any) -> List[Optional[float]]:
+    """The most samples and the most seconds that asv's ``repeat`` attribute allows."""
+    try:
+        _, most, seconds = repeat
+        return [int(most), float(seconds)]
+    except (TypeError, ValueError):
+        return [int(repeat) or None, None]
+
+
+def peak_bytes() -> Optional[float]:
+    """The peak resident size of this program alone, in bytes; None where the system does not tell.
+
+    ``ru_maxrss``, which asv reads, survives exec on Linux and so starts at the size of whoever
+    started this process; VmHWM belongs to the program.
+    """
+    try:
+        with open("/proc/self/status") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return 1024.0 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def describe(error: BaseException) -> str:
+    """One line: the exception, the first line of its message, and where it was raised."""
+    try:
+        message = str(error).strip()
+    except Exception:
+        message = "(message cannot be shown)"
+    text = type(error).__name__
+    if message:
+        first = message.splitlines()[0]
+        text += ": " + (first if len(first) <= TEXT_LIMIT else first[: TEXT_LIMIT - 3] + "...")
+    if isinstance(error, SyntaxError):
+        return text  # its message names the file and line
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        path = traceback.tb_frame.f_code.co_filename
+        if not path.startswith("<") and path != __file__:
+            place = " (%s:%d)" % (os.path.basename(path), traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return text + place
+
+
+def answer(session: Session, command: Dict[str, Any]) -> Dict[str, Any]:
+    """Carry out one command; whatever goes wrong becomes part of the answer."""
+    stage = command["do"]
+    try:
+        return {"ok": getattr(session, stage)(**command["with"])}
+    except NoRunner as error:
+        return {"error": str(error), "fault": "no runner"}
+    except Skipped as error:
+        return {"skipped": str(error)}
+    except MemoryError as error:
+        return {"error": "out of memory: " + describe(error), "fault": "raised"}
+    except BaseException as error:
+        if stage == "load" and isinstance(error, ValueError) and "Could not find" in str(error):
+            return {"error": str(error), "fault": "unknown"}
+        if stage != "load" and type(error).__name__ == "SkipNotImplemented":
+            return {"skipped": "skipped"}
+        return {"error": describe(error), "fault": "raised"}
+
+
+def die_with(parent: int) -> None:
+    """Arrange to be killed when the parent dies, even while busy (Linux; elsewhere: at EOF)."""
+    if sys.platform.startswith("linux"):
+        set_parent_death_signal = 1
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
+            import signal
+
+            ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(argv: List[str]) -> None:
+    """Answer commands until the other end closes."""
+    command_fd, reply_fd, parent = (int(word) for word in argv)
+    die_with(parent)
+    # This file's directory heads sys.path; its modules must not shadow the project's.
+    own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
+    os.set_inheritable(command_fd, False)
+    os.set_inheritable(reply_fd, False)
+    commands = os.fdopen(command_fd, "r", encoding="utf-8")
+    replies = os.fdopen(reply_fd, "w", encoding="utf-8")
+    session = Session()
+    for line in iter(commands.readline, ""):
+        replies.write(json.dumps(answer(session, json.loads(line))) + "\n")
+        replies.flush()
+    os._exit(0)  # the interpreter's own ending takes long under a large library
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
