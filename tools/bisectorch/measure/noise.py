@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from bisectorch.model import Run
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 QUIET_SHARE = 0.25
 """The share of a run's averaged samples, the lowest, that makes its level."""
 
 HUBER_LIMIT = 2.0
 """Residuals beyond this many robust standard deviations lose weight."""
+
+MOST_REWEIGHTINGS = 20
 
 MAD_TO_SD = 1.4826
 """A normal distribution's standard deviation over its median absolute deviation."""
@@ -129,71 +132,88 @@ def free_of_blocks(runs_by_commit: Mapping[str, Sequence[Run]]) -> dict[str, tup
     return result
 
 
-def _without_block_effects(y: Array, commit: NDArray[np.intp], block: NDArray[np.intp]) -> Array:
-    commits, commit = np.unique(commit, return_inverse=True)
-    n_commits, n_blocks = len(commits), int(block.max()) + 1
-    component = _components(commit, block, n_commits, n_blocks)
+def _without_block_effects(y: Array, commit: Indices, block: Indices) -> Array:
+    commit = np.unique(commit, return_inverse=True)[1].astype(np.intp)
+    n_commits, n_blocks = int(commit.max()) + 1, int(block.max()) + 1
+    linked_set = _linked_sets(commit, block, n_commits, n_blocks)
+    n_sets = int(linked_set.max()) + 1
+    if n_commits <= n_blocks:
+        fit = _TwoWayFit(commit, block, n_commits, n_blocks, linked_set)
+    else:
+        fit = _TwoWayFit(block, commit, n_blocks, n_commits, linked_set)
+    freedom = max(1, len(y) - n_commits - n_blocks + n_sets)
     weights = np.ones_like(y)
-    commit_effect, block_effect = np.zeros(n_commits), np.zeros(n_blocks)
-    for _ in range(30):
-        before = commit_effect[commit] + block_effect[block]
-        commit_effect, block_effect = _two_way_fit(
-            y, commit, block, weights, n_commits, n_blocks, component
-        )
-        residuals = y - commit_effect[commit] - block_effect[block]
-        freedom = max(1, len(y) - n_commits - n_blocks + int(component.max()) + 1)
-        scale = MAD_TO_SD * float(np.median(np.abs(residuals))) * math.sqrt(len(y) / freedom)
-        moved = float(np.abs(commit_effect[commit] + block_effect[block] - before).max())
-        if scale <= 1e-12 or moved < 1e-7:
+    fitted = np.zeros_like(y)
+    for _ in range(MOST_REWEIGHTINGS):
+        before = fitted
+        kept, eliminated = fit.effects(y, weights)
+        fitted = kept[fit.kept] + eliminated[fit.eliminated]
+        residuals = np.abs(y - fitted)
+        scale = MAD_TO_SD * float(np.median(residuals)) * math.sqrt(len(y) / freedom)
+        if np.abs(fitted - before).max() <= 0.01 * scale or scale <= 1e-12:
             break
-        weights = np.minimum(1.0, HUBER_LIMIT * scale / np.maximum(np.abs(residuals), 1e-300))
-    for part in range(int(component.max()) + 1):
-        mine = component[block] == part
-        blocks = len(np.unique(block[mine]))
-        runs = int(mine.sum())
+        weights = np.minimum(1.0, HUBER_LIMIT * scale / np.maximum(residuals, 1e-300))
+    commit_effect, block_effect = (
+        (kept, eliminated) if n_commits <= n_blocks else (eliminated, kept)
+    )
+    freed = np.empty_like(y)
+    for number in range(n_sets):
+        mine = linked_set == number
+        runs, blocks = int(mine.sum()), len(np.unique(block[mine]))
         height = float(block_effect[block[mine]].mean())
-        scaling = math.sqrt(runs / (runs - blocks + 1))
-        y = y.copy()
-        y[mine] = commit_effect[commit[mine]] + height + scaling * residuals[mine]
-    return y
+        inflation = math.sqrt(runs / (runs - blocks + 1))
+        freed[mine] = commit_effect[commit[mine]] + height + inflation * (y[mine] - fitted[mine])
+    return freed
 
 
-def _two_way_fit(
-    y: Array,
-    commit: NDArray[np.intp],
-    block: NDArray[np.intp],
-    weights: Array,
-    n_commits: int,
-    n_blocks: int,
-    component: NDArray[np.intp],
-) -> tuple[Array, Array]:
-    """Weighted least squares of both effects, by elimination of the more numerous kind."""
-    if n_commits > n_blocks:
-        reach = np.zeros(n_commits, dtype=np.intp)
-        reach[commit] = component[block]
-        blocks, kept = _two_way_fit(y, block, commit, weights, n_blocks, n_commits, reach)
-        return kept, blocks
-    table = np.zeros((n_commits, n_blocks))
-    np.add.at(table, (commit, block), weights)
-    per_commit, per_block = table.sum(axis=1), table.sum(axis=0)
-    sum_commit = np.bincount(commit, weights * y, n_commits)
-    sum_block = np.bincount(block, weights * y, n_blocks)
-    system = np.diag(per_commit) - (table / per_block) @ table.T
-    right = sum_commit - table @ (sum_block / per_block)
-    # Each linked set leaves its common height free; holding its commits' weighted sum at zero
-    # settles it without touching the fit.
-    part = np.zeros(n_commits, dtype=np.intp)
-    part[commit] = component[block]
-    gauge = np.where(part[:, None] == part[None, :], per_commit[:, None] * per_commit, 0.0)
-    effects: Array = np.linalg.solve(system + gauge / per_commit.sum(), right)
-    others: Array = (sum_block - table.T @ effects) / per_block
-    return effects, others
+class _TwoWayFit:
+    """Weighted least squares of two kinds of additive effects, one of them eliminated.
+
+    The normal equations of both reduce to a dense system in the kept kind; it is summed up over
+    pairs of runs that share an eliminated effect, of which there are few.
+    """
+
+    def __init__(
+        self, kept: Indices, eliminated: Indices, n_kept: int, n_eliminated: int, sets: Indices
+    ) -> None:
+        self.kept, self.eliminated = kept, eliminated
+        self._n_kept, self._n_eliminated = n_kept, n_eliminated
+        order = np.argsort(eliminated, kind="stable")
+        sizes = np.bincount(eliminated, minlength=n_eliminated)
+        starts = np.cumsum(sizes) - sizes
+        size_of_each = sizes[eliminated[order]]
+        left = np.repeat(order, size_of_each)
+        offset = np.arange(len(left)) - np.repeat(
+            np.cumsum(size_of_each) - size_of_each, size_of_each
+        )
+        self._left = left
+        self._right = order[np.repeat(starts[eliminated[order]], size_of_each) + offset]
+        self._cell = kept[self._left] * n_kept + kept[self._right]
+        set_of_kept = np.zeros(n_kept, dtype=np.intp)
+        set_of_kept[kept] = sets
+        self._same_set = set_of_kept[:, None] == set_of_kept[None, :]
+
+    def effects(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        """The kept and the eliminated effects."""
+        n, m = self._n_kept, self._n_eliminated
+        sum_eliminated = np.bincount(self.eliminated, weights, m)
+        mean_eliminated = np.bincount(self.eliminated, weights * y, m) / sum_eliminated
+        left, right = self._left, self._right
+        share = weights[left] * weights[right] / sum_eliminated[self.eliminated[left]]
+        sum_kept = np.bincount(self.kept, weights, n)
+        system = np.diag(sum_kept) - np.bincount(self._cell, share, n * n).reshape(n, n)
+        # Each linked set leaves its common height free; holding the weighted sum of its kept
+        # effects at zero settles it without touching the fit.
+        system += np.where(self._same_set, np.outer(sum_kept, sum_kept), 0.0) / sum_kept.sum()
+        centred = weights * (y - mean_eliminated[self.eliminated])
+        kept: Array = np.linalg.solve(system, np.bincount(self.kept, centred, n))
+        carried = np.bincount(self.eliminated, weights * kept[self.kept], m) / sum_eliminated
+        eliminated: Array = mean_eliminated - carried
+        return kept, eliminated
 
 
-def _components(
-    commit: NDArray[np.intp], block: NDArray[np.intp], n_commits: int, n_blocks: int
-) -> NDArray[np.intp]:
-    """For each block the number of the linked set it belongs to, 0 upwards."""
+def _linked_sets(commit: Indices, block: Indices, n_commits: int, n_blocks: int) -> Indices:
+    """For each run the number of the linked set it belongs to, 0 upwards."""
     parent = list(range(n_commits + n_blocks))
 
     def root(node: int) -> int:
@@ -204,7 +224,7 @@ def _components(
 
     for c, b in zip(commit.tolist(), block.tolist(), strict=True):
         parent[root(c)] = root(n_commits + b)
-    roots = [root(n_commits + b) for b in range(n_blocks)]
+    roots = [root(c) for c in commit.tolist()]
     return np.unique(roots, return_inverse=True)[1].astype(np.intp)
 
 
