@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from asv.console import log
 from asv.publishing import OutputPublisher
 
 from bisectorch.asv_plugin.settings import Settings
-from bisectorch.asv_plugin.workshop import findings_of
 from bisectorch.errors import LogError
 from bisectorch.model import Findings, Session, Workload
 from bisectorch.report.pages import Problem, Site, write_pages
@@ -36,6 +35,9 @@ class Culprits(OutputPublisher):  # type: ignore[misc]
     description = "Every commit that changed performance, with its effect and how sure it is"
     order = 4
 
+    conclude: ClassVar[Callable[[Session], Findings]]
+    """What turns a session into findings; the plugin sets it."""
+
     @classmethod
     def publish(
         cls, conf: Any, repo: Any, benchmarks: Mapping[str, Any], graphs: Any, revisions: Any
@@ -55,11 +57,6 @@ class Culprits(OutputPublisher):  # type: ignore[misc]
         )
         write_pages(html / FOLDER, sessions, site, problems)
         link_from_asv(html)
-
-    @staticmethod
-    def conclude(session: Session) -> Findings:
-        """What a session's log amounts to."""
-        return findings_of(session)
 
 
 def read_sessions(
@@ -111,5 +108,5 @@ def _insert(page: Path, item: str, *, after: str = "", before: str = "") -> None
             return
         replacement = f"{anchor}\n\t{item}" if after else f"{item}\n  {anchor}"
         page.write_text(markup.replace(anchor, replacement), encoding="utf-8")
-    except OSError as error:
-        log.warning(f"{page} gets no link to {FOLDER}/index.html: {error.strerror}")
+    except (OSError, UnicodeDecodeError) as error:
+        log.warning(f"{page} gets no link to {FOLDER}/index.html: {error}")
