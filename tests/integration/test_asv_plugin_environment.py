@@ -162,7 +162,7 @@ def test_two_sessions_share_an_environment(project: Project) -> None:
 
 def test_the_environment_holds_requirements_only(project: Project) -> None:
     """Neither the project nor tools to build it, and no selection of a process that ended."""
-    [environment] = (project.root / "env").iterdir()
+    [environment] = (path for path in (project.root / "env").iterdir() if path.is_dir())
     [packages] = environment.glob("lib/python*/site-packages")
     names = {path.name for path in packages.iterdir()}
     assert "asv_runner" in names

@@ -6,13 +6,13 @@ requirements only, and to install a commit is to select its tree: runs get it as
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import filelock
 from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
@@ -126,8 +126,9 @@ class Bisectorch(Environment):  # type: ignore[misc]
             if paths:
                 env[variable] = os.pathsep.join(paths)
         if selection:
-            # Trees are shared and immutable; and they come compiled.
+            # Trees are shared and immutable; and they come compiled, so look there.
             env["PYTHONDONTWRITEBYTECODE"] = "1"
+            env.pop("PYTHONPYCACHEPREFIX", None)
             env["ASV_COMMIT"] = selection["commit"]
         if kwargs.get("timeout") is None:
             kwargs["timeout"] = self._install_timeout
@@ -207,9 +208,12 @@ class Bisectorch(Environment):  # type: ignore[misc]
 
     def create(self) -> None:
         """Make the venv unless it is there, and forget the selections of ended processes."""
-        super().create()
+        env_dir = Path(self._env_dir)
+        env_dir.mkdir(parents=True, exist_ok=True)
+        # Two sessions may start at once, and asv would remove what it finds half made.
+        with filelock.FileLock(env_dir / f"{self.dir_name}.lock"):
+            super().create()
         for old in Path(self._path).glob("selected-*-*.*"):
-            owner = int(old.name.split("-")[1])
-            if not Path(f"/proc/{owner}").exists():
-                with contextlib.suppress(OSError):
-                    old.unlink()
+            owner = old.name.split("-")[1]
+            if not Path("/proc", owner).exists():
+                old.unlink(missing_ok=True)
