@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from bisectorch.conclusion import conclude
 from bisectorch.errors import UsageError
 from bisectorch.execute import LocalExecutor
 from bisectorch.measure.noise import free_of_blocks
-from bisectorch.model import Commit, Findings, PathClass, Session, Verdict, Workload
+from bisectorch.model import Commit, Findings, Outcome, PathClass, Session, Verdict, Workload
 from bisectorch.search import BayesSearcher
 from fakes import (
     FakeHistory,
@@ -70,7 +71,7 @@ def test_every_culprit_of_both_signs_is_found() -> None:
     for position, step in steps.items():
         low, high = by_sha[commits[position].sha].ratio_interval
         assert low - 0.02 <= 1 + step <= high + 0.02
-    sizes = [abs(c.ratio - 1) for c in findings.workloads[0].culprits]
+    sizes = [abs(math.log(c.ratio)) for c in findings.workloads[0].culprits]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -105,6 +106,24 @@ def test_broken_neighbours_join_the_credible_set() -> None:
     findings = run(session(commits, SMALL), measurer)
     (culprit,) = findings.workloads[0].culprits
     assert set(culprit.credible_set) == {commits[i].sha for i in (14, 15, 16)}
+
+
+def test_what_cannot_be_imported_is_tried_once_for_all_workloads() -> None:
+    """Two workloads of one benchmark file: a broken commit costs one attempt."""
+    commits = line(30)
+    broken = {commits[i].sha: "SyntaxError" for i in range(1, 29)}
+    recorder = FakeRecorder()
+    run(
+        session(commits, SMALL, LARGE),
+        FakeMeasurer(
+            {SMALL.name: levels(commits, {}), LARGE.name: levels(commits, {})},
+            unimportable=broken,
+        ),
+        recorder=recorder,
+    )
+    tried = [e.sha for e in recorder.events if getattr(e, "outcome", None) is Outcome.UNIMPORTABLE]
+    assert tried
+    assert len(tried) == len(set(tried))
 
 
 def test_unbuildable_commits_are_outcomes() -> None:

@@ -49,6 +49,7 @@ class Knowledge:
         self.observations: dict[str, list[Observation]] = defaultdict(list)
         self.runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
         self.failures: dict[str, dict[str, str]] = defaultdict(dict)
+        self._unimportable: dict[str, dict[str, str]] = defaultdict(dict)
         self.unbuildable: dict[str, str] = {}
         self.side_branches: dict[tuple[str, str], SideBranch] = {}
         self.events = 0
@@ -80,8 +81,11 @@ class Knowledge:
             self.runs[event.workload][event.sha].extend(event.runs)
             self.seconds += sum(run.seconds for run in event.runs)
             self._freed.pop(event.workload, None)
-        else:
-            self.failures[event.workload][event.sha] = f"{event.outcome.value}: {event.reason}"
+            return
+        text = f"{event.outcome.value}: {event.reason}"
+        self.failures[event.workload][event.sha] = text
+        if event.outcome is Outcome.UNIMPORTABLE:
+            self._unimportable[_module(event.workload)][event.sha] = text
 
     @property
     def run_count(self) -> int:
@@ -98,7 +102,11 @@ class Knowledge:
         """Why this commit has no run of this workload, or None."""
         if self.runs[workload.name].get(sha):
             return None
-        return self.unbuildable.get(sha) or self.failures[workload.name].get(sha)
+        return (
+            self.unbuildable.get(sha)
+            or self.failures[workload.name].get(sha)
+            or self._unimportable[_module(workload.name)].get(sha)
+        )
 
     def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
         """Confirmations as paired log ratios, one a round, by the positions compared."""
@@ -137,3 +145,8 @@ class Knowledge:
             run_seconds=sum(r.seconds for r in runs) / len(runs) if runs else FIRST_RUN_SECONDS,
             spent_seconds=self.seconds,
         )
+
+
+def _module(workload: str) -> str:
+    """The benchmark file of a workload: what one of them cannot import, none of them can."""
+    return workload.split(".", 1)[0]

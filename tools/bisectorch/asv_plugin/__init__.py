@@ -1,5 +1,13 @@
-"""The plugin: the only room that imports asv. Named in asv.conf.json as ``.bisectorch.asv_plugin``."""
+"""The plugin: the only room that imports asv. Named in asv.conf.json as ``.bisectorch.asv_plugin``.
 
-from bisectorch.asv_plugin import environment
+Importing it gives plain asv our environment type and our pages; our commands live in
+``commands`` and are imported by our own command line, since asv builds its parser before it
+loads any plugin.
+"""
 
-__all__ = ["environment"]
+from bisectorch.asv_plugin import environment, publisher
+from bisectorch.asv_plugin.workshop import findings_of
+
+publisher.Culprits.conclude = staticmethod(findings_of)
+
+__all__ = ["environment", "publisher"]

@@ -13,7 +13,7 @@ from asv import commands, util
 from asv.console import log
 
 import bisectorch
-from bisectorch import asv_plugin
+from bisectorch.asv_plugin import commands as _our_commands  # noqa: F401  adds them to asv's
 from bisectorch.errors import BisectorchError
 
 STOPPED = 130
@@ -50,7 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """asv's parser, with our commands and under our name."""
-    asv_plugin.register_commands()
     parser, subparsers = commands.make_argparser()
     parser.description = (bisectorch.__doc__ or "").strip()
     for each in (parser, *subparsers.choices.values()):

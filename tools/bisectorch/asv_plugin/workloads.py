@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asv.benchmarks import Benchmarks
+from asv.console import log
 
 from bisectorch.errors import UsageError
 from bisectorch.model import Workload
@@ -26,7 +29,11 @@ def discover(
             re.compile(pattern)
         except re.error as error:
             raise UsageError(f"-b {pattern!r} is not a regular expression: {error}") from error
-    benchmarks = Benchmarks.discover(conf, repo, [environment], list(shas), regex=list(patterns))
+    with contextlib.redirect_stdout(sys.stderr):
+        benchmarks = Benchmarks.discover(
+            conf, repo, [environment], list(shas), regex=list(patterns)
+        )
+        log.flush()
     benchmarks.save()
     workloads = tuple(
         workload

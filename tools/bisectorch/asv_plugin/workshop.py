@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asv.console import log
 from asv.environment import get_environments
 from asv.repo import get_repo
 
@@ -52,6 +53,7 @@ def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter)
     reporter.progress(f"preparing environment {environment.name}")
     with contextlib.redirect_stdout(sys.stderr):
         environment.create()
+        log.flush()
     return Workshop(conf, settings, repo, history, environment, environment.ladder(conf, repo))
 
 

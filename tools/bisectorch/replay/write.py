@@ -54,6 +54,7 @@ def write_replay(
             _benchmarks(),
             directory / "benchmarks",
             dirs_exist_ok=True,
+            copy_function=shutil.copyfile,
             ignore=shutil.ignore_patterns("__pycache__"),
         )
         _write_json(directory / "expected.json", expected(_write_repository(directory)))
@@ -95,7 +96,9 @@ def names(benchmark: str, parameters: tuple[tuple[object, ...], ...]) -> Iterato
 
 def _configuration(requirement: str, index_url: str | None, python: str) -> dict[str, Any]:
     """asv.conf.json: the replay's history over one wheel."""
-    wheel = {"requirement": requirement} | ({"index_url": index_url} if index_url else {})
+    wheel: dict[str, Any] = {"requirement": requirement, "with": ["numpy"]}
+    if index_url:
+        wheel["index_url"] = index_url
     return {
         "version": 1,
         "project": PROJECT,
