@@ -36,7 +36,7 @@ HOSTILE = (
     '<script>window.pwned = 1</script><img src=x onerror="window.pwned = 2"> \'"&amp; {{ 7*7 }} '
     "\u202egnp.exe\u202c \x1b]0;owned\x07\x1b[31mred | `code` *bold* [link](javascript:alert(1)) "
     "@everyone $\\alpha$ \U0001f9a5\U0001f468\u200d\U0001f469\u200d\U0001f467 "
-    + "unbroken" * 1200
+    + "unbroken" * 1240
     + " end"
 )
 """A subject that tries everything, 10,000 characters long."""

@@ -6,6 +6,8 @@ import errno
 import json
 import multiprocessing
 import os
+import resource
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -305,6 +307,57 @@ def test_a_full_disk_leaves_the_log_as_it_was(
 
 def _refuse(code: int) -> int:
     raise OSError(code, os.strerror(code))
+
+
+def _write_until_killed(path: Path, event: Observation) -> None:
+    with SessionLog.reopen(path) as log:
+        while True:
+            log.append(event)
+
+
+def test_kill_nine_loses_at_most_the_event_in_flight(path: Path, session: Session) -> None:
+    """A process killed while it appends leaves a log that reads, reopens and goes on."""
+    event = next(e for e in session.events if isinstance(e, Observation))
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=_write_until_killed, args=(path, event))
+    begun = path.stat().st_size
+    child.start()
+    while path.stat().st_size < begun + 5_000:
+        assert child.is_alive()
+    child.kill()
+    child.join()
+    added = load(path).events[len(session.events) :]
+    assert len(added) > 10
+    assert set(added) == {event}
+    with SessionLog.reopen(path) as log:
+        log.append(END)
+    assert load(path).events == (*session.events, *added, END)
+
+
+def _write_beyond_the_limit(path: Path, room: int, event: Observation, answer: object) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with SessionLog.reopen(path) as log:
+        limit = path.stat().st_size + room
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        try:
+            log.append(event)
+        except EnvironmentFailure as error:
+            answer.put(str(error))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        log.append(END)
+
+
+def test_a_write_that_the_system_cuts_short_is_cut_back(path: Path, session: Session) -> None:
+    """The kernel itself takes 50 bytes and refuses the rest, as a full disk does."""
+    event = next(e for e in session.events if isinstance(e, Observation))
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    child = context.Process(target=_write_beyond_the_limit, args=(path, 50, event, answer))
+    child.start()
+    assert "File too large" in answer.get(timeout=60)
+    child.join()
+    assert child.exitcode == 0
+    assert load(path).events == (*session.events, END)
 
 
 def test_a_failed_sync_leaves_the_log_as_it_was(
