@@ -142,7 +142,7 @@ def test_runs_cost_the_wall_time_of_their_rounds(tmp_path: Path) -> None:
 def test_all_builds_of_a_round_are_alive_together(tmp_path: Path) -> None:
     """And no more, unless the next round's are being started."""
     stage = Stage()
-    observe(stage.measurer(tmp_path, samples=2), "abc", 3)
+    observe(stage.measurer(tmp_path, samples=2, overlap=False), "abc", 3)
     assert stage.most_alive == 3
 
 

@@ -50,6 +50,7 @@ class Session:
         self.benchmark: Any = None
         self.take: Optional[Callable[[int], List[float]]] = None
         self.core_clock: Optional[CoreClock] = None
+        self.shortest_gap = math.inf
         self.units = 1
         self.calls = 1
 
@@ -143,7 +144,13 @@ class Session:
         before = self.core_clock.read()
         durations = self.take(units)
         wall, lost = self.core_clock.since(before)
-        return undisturbed(durations, lost), wall - lost
+        timed = math.fsum(durations)
+        if len(durations) > 1:
+            return timed - min(lost, excess(durations)), wall - lost
+        # A loss just before or after the timing shows as a gap that is longer than the shortest.
+        self.shortest_gap = min(self.shortest_gap, wall - timed)
+        inside = max(0.0, lost - (wall - timed - self.shortest_gap))
+        return max(0.0, timed - inside), wall - lost
 
     def run(self) -> Dict[str, Any]:
         """Run a benchmark that yields its own number: track_, mem_, peakmem_, or a plug-in's."""
@@ -230,20 +237,13 @@ class CoreClock:
         return wall, max(0.0, min(waited, wall - used))
 
 
-def undisturbed(durations: List[float], lost: float) -> float:
-    """The sum of the durations less the ``lost`` seconds that fell into them.
+def excess(durations: List[float]) -> float:
+    """What an interruption may have added to single durations with untimed setups between them.
 
-    A single duration bears all the loss. Of many, with untimed setups between them, only those
-    far longer than the usual one can hold some, and no more than their excess.
+    Only those far longer than the usual one can hold some, and no more than their excess.
     """
-    total = math.fsum(durations)
-    if lost <= 0.0:
-        return total
-    if len(durations) == 1:
-        return max(total - lost, 0.01 * total)
     usual = sorted(durations)[len(durations) // 2]
-    excess = math.fsum(d - usual for d in durations if d > DISTURBED_FACTOR * usual)
-    return total - min(lost, excess)
+    return math.fsum(d - usual for d in durations if d > DISTURBED_FACTOR * usual)
 
 
 def fill(units: int, seconds: float, wanted: float) -> int:
