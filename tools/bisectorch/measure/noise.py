@@ -107,10 +107,11 @@ def free_of_blocks(runs_by_commit: Mapping[str, Sequence[Run]]) -> dict[str, tup
     The model is additive, log value = commit + block + noise, fitted by least squares with Huber
     weights (Huber, Robust Statistics, 1981), so a wild run moves neither its commit nor its block.
     Block effects are taken to average zero over the runs of every set of blocks that shared
-    commits link together; sets that nothing links keep their own heights. Residuals are scaled by
-    sqrt(N / (N - B + 1)), N runs in B blocks, because fitting the blocks shrinks them: their
-    spread then is the noise of one run. Runs outside any block, and runs alone in theirs, say
-    nothing about a block and come back as plain logarithms.
+    commits link together; sets that nothing links keep their own heights. Fitting the blocks
+    shrinks the residuals, so those of a linked set of N runs, C commits and B blocks are scaled
+    by sqrt((N - C) / (N - C - B + 1)): about its commits, their spread then is the noise of one
+    run. Runs outside any block, and runs alone in theirs, say nothing about a block and come
+    back as plain logarithms.
 
     Returns:
         For each commit its values, in the order of its runs.
@@ -164,9 +165,10 @@ def _without_block_effects(y: Array, commit: Indices, block: Indices) -> Array:
     freed = np.empty_like(y)
     for number in range(n_sets):
         mine = linked_set == number
-        runs, blocks = int(mine.sum()), len(np.unique(block[mine]))
+        spare = int(mine.sum()) - len(np.unique(commit[mine]))
+        left = spare - len(np.unique(block[mine])) + 1
         height = float(block_effect[block[mine]].mean())
-        inflation = math.sqrt(runs / (runs - blocks + 1))
+        inflation = math.sqrt(spare / left) if left > 0 else 1.0  # none left: all residuals are 0
         freed[mine] = commit_effect[commit[mine]] + height + inflation * (y[mine] - fitted[mine])
     return freed
 

@@ -190,15 +190,18 @@ class PairedMeasurer:
                 if not seats:
                     self._seat(seats, staying, workload, rng, self._starting_cores())
                 self._make_ready(seats, workload)
-                staying = [seat.build for seat in seats if seat.fault is None]
+                ready = [seat for seat in seats if seat.fault is None]
                 if self._overlap and number + 1 < runs:
                     next_rng = self._chance(workload, f"{block}.{number + 1}")
+                    staying = [seat.build for seat in ready]
                     self._seat(following, staying, workload, next_rng, self._others)
                 self._take(seats, workload, rng)
                 _vacate(seats)
-                staying = [seat.build for seat in seats if seat.fault is None]
-                _vacate([seat for seat in following if seat.build not in staying])
-                following = [seat for seat in following if seat.build in staying]
+                staying = [seat.build for seat in ready if seat.fault is None]
+                if following:
+                    fates = list(zip(ready, following, strict=True))
+                    _vacate([after for seat, after in fates if seat.fault is not None])
+                    following = [after for seat, after in fates if seat.fault is None]
                 seconds = (self._clock() - began) / len(seats)
                 yield from _observations(seats, workload, purpose, name, started_seconds, seconds)
         finally:
