@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from bisectorch.asv_plugin.interpreters import find_python
 from minihistory import MiniRepo, make_wheel, write_project
 
 VALUE = "def value():\n    return {}\n"
@@ -21,6 +22,15 @@ EXPECTED = {
     "back": 200,
 }
 """What tracked.track_value is at each commit, oldest first; the wheel alone says 100."""
+
+
+def _interpreters() -> dict[str, str]:
+    """Where the user's version managers keep interpreters, whatever HOME is."""
+    return {
+        "PYENV_ROOT": os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv"),
+        "UV_PYTHON_INSTALL_DIR": os.environ.get("UV_PYTHON_INSTALL_DIR")
+        or str(Path.home() / ".local" / "share" / "uv" / "python"),
+    }
 
 
 @dataclass
@@ -45,7 +55,12 @@ class Project:
         return subprocess.Popen(
             [sys.executable, "-m", "asv", *arguments, "--config", config],
             cwd=self.root,
-            env={**os.environ, "HOME": str(config.parent), "BISECTORCH_STORE": ""},
+            env={
+                **os.environ,
+                "HOME": str(config.parent),
+                **_interpreters(),
+                "BISECTORCH_STORE": "",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -199,3 +214,29 @@ def test_what_stands_in_the_way_is_told_by_asv_too(
     code, output = project.asv(config, "run", "main~1..main", "-m", "m")
     assert code == 1
     assert says in output
+
+
+def test_a_python_without_venv_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distributions split it off; the half-made environment is removed."""
+    python = project.root / "bin" / "python9.7"
+    python.parent.mkdir()
+    python.write_text(
+        '#!/bin/sh\ncase "$*" in *venv*) echo "ensurepip is not available"; exit 1;; esac\n'
+        "echo 9.7.1\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
+    config = project.configure("venv", pythons=["9.7"])
+    code, output = project.asv(config, "run", "main~1..main", "-m", "m")
+    assert code == 1
+    assert "cannot make a virtual environment: install its venv and ensurepip modules" in output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_python("3.6") is None, reason="no Python 3.6 is installed")
+def test_python_3_6_still_runs_it(project: Project) -> None:
+    """Its own venv, pip, runner and wheel, found where a version manager keeps them."""
+    config = project.configure("old", pythons=["3.6"])
+    code, output = project.asv(config, "run", "main~7..main", "-m", "m")
+    assert code == 2, output
+    assert project.results(config) == {(name, "1"): value for name, value in EXPECTED.items()}

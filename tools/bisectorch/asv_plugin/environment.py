@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,15 @@ class Bisectorch(Environment):  # type: ignore[misc]
         """The selected commit."""
         return self._selection().get("commit")
 
-    def ladder(self, conf: Any, repo: Any) -> Ladder:
+    def ladder(
+        self, conf: Any, repo: Any, say: Callable[[str], None] = lambda line: None
+    ) -> Ladder:
         """The builds of ``repo``'s commits for this environment, which must have been created.
 
-        Raises our own errors for settings that cannot be used.
+        ``say`` is told, one line each, about work that takes long. Raises our own errors for
+        settings that cannot be used.
         """
-        return self._history_and_ladder(conf, repo)[1]
+        return self._history_and_ladder(conf, repo, say)[1]
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
         """Select the commit's tree, making it if need be; nothing goes into the venv.
@@ -95,14 +99,19 @@ class Bisectorch(Environment):  # type: ignore[misc]
         """
         self._select(None)
         try:
-            history, ladder = self._history_and_ladder(conf, repo)
+            if repo._path not in self._ladders:
+                self._ladders[repo._path] = self._history_and_ladder(conf, repo, log.warning)
+            history, ladder = self._ladders[repo._path]
             build = ladder.provide(history.commit(commit_hash))
         except Unbuildable as error:
             log.error(f"{commit_hash[:8]} cannot be built: {error.reason}")
             raise util.ProcessError([self.tool_name, commit_hash], 1, "", error.reason) from error
         except BisectorchError as error:
             raise Refusal(str(error), error.exit_code) from error
-        self._select({"commit": commit_hash, "tree": build.tree})
+        try:
+            self._select({"commit": commit_hash, "tree": build.tree})
+        except OSError as error:
+            raise Refusal(f"cannot write in {self._path}: {error.strerror}") from error
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
         """Run the venv's interpreter with the selected tree on its path."""
@@ -134,23 +143,21 @@ class Bisectorch(Environment):  # type: ignore[misc]
             kwargs["timeout"] = self._install_timeout
         return util.check_output([self.find_executable(executable), *args], env=env, **kwargs)
 
-    def _history_and_ladder(self, conf: Any, repo: Any) -> tuple[GitHistory, Ladder]:
-        if repo._path not in self._ladders:
-            settings = Settings.from_conf(conf)
-            history = GitHistory(Path(repo._path), settings.classes)
-            self._ladders[repo._path] = (
-                history,
-                Ladder(
-                    history,
-                    Store(settings.store),
-                    self.python_executable,
-                    self.env_vars,
-                    settings.base_wheel,
-                    settings.classes.is_python,
-                    say=log.warning,
-                ),
-            )
-        return self._ladders[repo._path]
+    def _history_and_ladder(
+        self, conf: Any, repo: Any, say: Callable[[str], None]
+    ) -> tuple[GitHistory, Ladder]:
+        settings = Settings.from_conf(conf)
+        history = GitHistory(Path(repo._path), settings.classes)
+        ladder = Ladder(
+            history,
+            Store(settings.store),
+            self.python_executable,
+            self.env_vars,
+            settings.base_wheel,
+            settings.classes.is_python,
+            say,
+        )
+        return history, ladder
 
     def _selection(self) -> dict[str, str]:
         try:
@@ -187,21 +194,35 @@ class Bisectorch(Environment):  # type: ignore[misc]
                 display_error=False,
             )
         except util.ProcessError as error:
+            lacks = "ensurepip" in f"{error.stdout}{error.stderr}"
             raise Refusal(
                 f"Python {self._python} ({self._executable}) cannot make a virtual environment: "
-                "install its venv and ensurepip modules"
+                + ("install its venv and ensurepip modules" if lacks else _telling(error))
             ) from error
         log.info(f"Installing requirements for {self.name}")
         try:
-            for key, value in {**self._base_requirements, **self._requirements}.items():
-                declaration = util.ParsedPipDeclaration(f"{key.removeprefix('pip+')} {value}")
-                util.construct_pip_call(self._pip, declaration)()
+            self._install_requirements()
         except util.ProcessError as error:
-            said = [line for line in (error.stderr or "").splitlines() if "ERROR" in line]
             raise Refusal(
-                f"the requirements of {self.name} could not be installed: "
-                + (said[-1] if said else str(error).splitlines()[0])
+                f"the requirements of {self.name} could not be installed: {_telling(error)}"
             ) from error
+
+    def _install_requirements(self) -> None:
+        wanted = {**self._base_requirements, **self._requirements}
+        if self._is_older_than(3, 7):
+            # asv_runner works on 3.6 but says 3.7, and the pip that comes with 3.6 cannot be
+            # told to look past that; the newest importlib_metadata is a syntax error there.
+            runner = f"asv_runner{wanted.pop('pip+asv_runner')}"
+            self._pip(["install", "pip==21.3.1"])
+            self._pip(["install", "--no-deps", "--ignore-requires-python", runner])
+            self._pip(["install", "importlib_metadata==4.8.3"])
+        for key, value in wanted.items():
+            declaration = util.ParsedPipDeclaration(f"{key.removeprefix('pip+')} {value}")
+            util.construct_pip_call(self._pip, declaration)()
+
+    def _is_older_than(self, major: int, minor: int) -> bool:
+        numbers = [int(each) for each in self._python.split(".")]
+        return len(numbers) > 1 and numbers < [major, minor]
 
     def _pip(self, args: list[str], **kwargs: Any) -> Any:
         return self.run_executable("python", ["-m", "pip", *args], display_error=False, **kwargs)
@@ -217,3 +238,10 @@ class Bisectorch(Environment):  # type: ignore[misc]
             owner = old.name.split("-")[1]
             if not Path("/proc", owner).exists():
                 old.unlink(missing_ok=True)
+
+
+def _telling(error: util.ProcessError) -> str:
+    """The line of a failed program's output that says what went wrong."""
+    lines = f"{error.stdout}\n{error.stderr}".splitlines()
+    said = [line.strip() for line in lines if line.strip()] or [str(error)]
+    return ([line for line in said if "ERROR" in line] or said)[-1]
