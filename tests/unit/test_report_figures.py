@@ -146,6 +146,21 @@ def test_ranges_of_any_length(size: int) -> None:
     assert all(left[1] <= right[0] for left, right in itertools.pairwise(boxes))
 
 
+@pytest.mark.parametrize(("ratio", "scale"), [(1.5, "linear"), (30.0, "log")])
+def test_axes_are_readable_at_any_ratio(ratio: float, scale: str) -> None:
+    """Several numbers stand at the axis, and every run lies inside it."""
+    findings = make_findings()
+    line = findings.range.line
+    found = make_workload_findings(line, findings.workloads[0].workload, steps={20: ratio})
+    axes = figures.levels_figure(findings, found).axes[0]
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == scale
+    assert sum(low <= tick <= high for tick in axes.get_yticks()) >= 3
+    runs = [run.value * 1e6 for seen in found.observations for run in seen.runs]
+    assert low < min(runs)
+    assert max(runs) < high
+
+
 def test_many_culprits_do_not_overlap() -> None:
     """Labels of neighbours go into rows."""
     findings = make_findings()

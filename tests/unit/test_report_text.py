@@ -35,6 +35,8 @@ def report(form: str, **changes: object) -> str:
         (0.0941, "seconds", "94.1 ms"),
         (-7.4e-6, "seconds", "-7.40 µs"),
         (0.0, "seconds", "0.00 s"),
+        (9.9996e-6, "seconds", "10.0 µs"),
+        (-0.099996, "fraction", "-0.100 fraction"),
         (3e-12, "seconds", "0.00300 ns"),
         (3.1e8, "bytes", "296 MiB"),
         (12345.0, "instructions", "12345 instructions"),
@@ -148,6 +150,19 @@ def test_the_accounts_table() -> None:
         f"... the nearest measured before it ({line[44].sha[:10]})",
     ]
     assert rows[2].value / rows[3].value == pytest.approx(1.62)
+
+
+def test_ends_named_by_their_object_names() -> None:
+    """Forty digits are abbreviated, and the table says which end is which."""
+    usual = make_findings()
+    line = usual.range.line
+    spec = f"{line[0].sha}..{line[-1].sha[:12]}"
+    findings = replace(usual, range=replace(usual.range, spec=spec))
+    rows = account.table(findings, findings.workloads[0])
+    assert rows[0].label.startswith(f"TO ({line[-1].sha[:10]}")
+    assert rows[1].label.startswith(f"FROM ({line[0].sha[:10]}")
+    assert account.title(findings) == f"{line[0].sha[:10]}..{line[-1].sha[:12]}"
+    assert jsonreport.report(findings)["range"]["spec"] == spec
 
 
 def test_every_fact_of_a_culprit_is_in_the_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from bisectorch.model import (
     Verdict,
     WorkloadFindings,
 )
-from bisectorch.report.wording import count, day, one_line, short, size_of
+from bisectorch.report.wording import SHORT, count, day, one_line, short, size_of
+
+_SHA = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
 @dataclass(frozen=True)
@@ -131,25 +134,26 @@ def chronological(findings: Findings, found: WorkloadFindings) -> tuple[Culprit,
 def table(findings: Findings, found: WorkloadFindings) -> tuple[Row, ...]:
     """The published account's commit/time table: TO, FROM, then each culprit and its parent."""
     line = findings.range
-    old, _, new = line.spec.partition("..")
+    old, _, new = (name.strip() for name in line.spec.partition(".."))
+    to = "TO" if not new or line.tip.sha.startswith(new) else new
+    start = "FROM" if not old or line.baseline.sha.startswith(old) else old
     rows = [
-        _end(findings, found, new.lstrip(".") or "TO", line.tip, len(line.line) - 1),
-        _end(findings, found, old or "FROM", line.baseline, 0),
+        _end(found, to, line.tip, len(line.line) - 1),
+        _end(found, start, line.baseline, 0),
     ]
     for culprit in chronological(findings, found):
         rows.extend(_pair(findings, culprit))
     return tuple(rows)
 
 
-def _end(findings: Findings, found: WorkloadFindings, name: str, commit: Commit, at: int) -> Row:
+def _end(found: WorkloadFindings, name: str, commit: Commit, at: int) -> Row:
     level, _ = _level(found, at)
     values = runs_of(found.observations).get(commit.sha, ())
     if not values:
         level = math.nan
     elif math.isnan(level):
         level = statistics.median(values)
-    known_as = "" if commit.sha.startswith(name) else f"{name} "
-    label = f"{known_as}({short(commit.sha)}, {day(commit.date_seconds)})"
+    label = f"{name} ({short(commit.sha)}, {day(commit.date_seconds)})"
     return Row(label, commit.sha, commit.date_seconds, level)
 
 
@@ -186,6 +190,11 @@ def verdict_line(findings: Findings, found: WorkloadFindings) -> str:
     if found.verdict is Verdict.NO_CHANGE:
         return f"no change of at least {size_of(found.limit)} ({confidence})"
     return f"inconclusive: {one_line(found.needed)}" if found.needed else "inconclusive"
+
+
+def title(findings: Findings) -> str:
+    """The range as it was written, with object names abbreviated."""
+    return _SHA.sub(lambda found: found.group()[:SHORT], findings.range.spec)
 
 
 def span(findings: Findings) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.model import Culprit, Findings, WorkloadFindings
@@ -51,8 +51,10 @@ DARK = {
 }
 MAX_TICKS = 9
 LABEL_ROWS = 4
-LABEL_WIDTH = 0.15
+LABEL_WIDTH = 0.165
 SPREAD = 0.6
+LOG_ABOVE = 10
+"""The ratio of the largest to the smallest run from which on the axis is logarithmic."""
 _WIDTH, _HEIGHT, _ROW = 9.6, 3.7, 0.2
 _GLYPHS = re.compile(r"[^\x20-\x7e\xa0-\u024f\u0370-\u052f]")
 """What the bundled font may lack."""
@@ -342,15 +344,17 @@ def _dress(axes: Axes, scene: _Scene, rows: int) -> None:
     axes.set_xticks(ticks, [one_line(line[index].sha[:7]) for index in ticks], fontsize=8)
     axes.set_xlim(-0.9, len(line) - 0.1)
     axes.margins(y=0.12)
-    low, high = axes.get_ylim()
-    if low > 0 and high / low > 8:
+    values = [value for point in scene.measured for value in point.values]
+    if values and min(values) > 0 and max(values) > LOG_ABOVE * min(values):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_locator(NullLocator())
     else:
-        # Room for the floor, so that no run hides behind it.
-        axes.set_ylim(low - 0.06 * (high - low), high)
         axes.yaxis.set_major_locator(MaxNLocator(5))
+        # Room for the floor, so that no run hides behind it.
+        low, high = axes.get_ylim()
+        axes.set_ylim(low - 0.06 * (high - low), high)
     kind = scene.found.workload.kind
     axes.set_ylabel(_GLYPHS.sub("?", one_line(f"{kind} ({scene.unit})", 40)))
     axes.set_xlabel("commits, oldest first")

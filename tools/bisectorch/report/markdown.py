@@ -46,7 +46,7 @@ def render(findings: Findings) -> str:
 
 def _parts(findings: Findings) -> Iterator[str]:
     cost = findings.cost
-    yield f"# {text(findings.range.spec)}"
+    yield f"# {text(account.title(findings))}"
     yield (
         f"{account.span(findings)}; {account.ticket(findings)}; "
         f"{wording.count(cost.builds, 'build')}, {wording.count(cost.runs, 'run')}, "

@@ -79,7 +79,7 @@ def _head(findings: Findings) -> RenderableType:
     facts.add_column(style="dim")
     facts.add_column()
     facts.add_row("session", one_line(findings.session))
-    facts.add_row("range", one_line(f"{findings.range.spec}  ({account.span(findings)})"))
+    facts.add_row("range", one_line(f"{account.title(findings)}  ({account.span(findings)})"))
     facts.add_row("asked", account.ticket(findings))
     machine = one_line(findings.machine.get("machine", ""))
     facts.add_row("measured on", f"{machine}  {one_line(findings.environment)}".strip())

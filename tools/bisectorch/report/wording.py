@@ -91,7 +91,7 @@ def digits(value: float, *, sign: bool = False) -> str:
     if not math.isfinite(value):
         return "–"
     plus = "+" if sign and value > 0 else ""
-    size = abs(value)
+    size = abs(float(f"{value:.3g}"))  # 9.999 is written as 10.0
     if size and not 1e-4 <= size < 1e7:
         return f"{plus}{value:.3g}"
     decimals = 2 if not size else max(0, 2 - math.floor(math.log10(size)))
