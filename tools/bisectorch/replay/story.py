@@ -410,12 +410,14 @@ CHECKS = (
             Replace(
                 FUNCTIONS + "matmul.py",
                 "from .blas import Product, RowSum\n",
-                "from .blas import Product, RowSum\nfrom .checks import addable, matrix as check\n",
+                "from .blas import Product, RowSum\nfrom .checks import matrix as check\n",
             ),
             Replace(
                 FUNCTIONS + "matmul.py",
                 "        return matrix.add(row)\n",
-                "        addable(matrix, row)\n        return matrix.add(row)\n",
+                "        if matrix.size(1) != row.size(0):\n"
+                '            raise ValueError("the row is not as long as the rows")\n'
+                "        return matrix.add(row)\n",
             ),
             Replace(
                 FUNCTIONS + "matmul.py",

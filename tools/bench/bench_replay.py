@@ -1,20 +1,22 @@
-"""Measure what each commit of the replay does to each workload: docs/replay.md's table.
+"""Measure what each commit of the replay does to each workload: docs/replay.md's tables.
 
-    python tools/bench/replay_effects.py --base TREE [--rounds N] [--python PYTHON]
+    python tools/bench/bench_replay.py [--rounds N] [--base TREE --python PYTHON]
 
-TREE is a directory into which ``pip install --target TREE torch==2.13.0 numpy`` was done, for
-the interpreter PYTHON. Every round starts one fresh process a state, all on one core, and takes
-their samples in turn, so that drift hits all alike; a process's figure is the least of its
-samples, a ratio is taken within a round, and the table shows the median over the rounds. What is
-counted is the process's own processor time: it equals wall time on an idle core (backward runs
-in the calling thread) and a neighbour on the core does not enter it.
+TREE is a directory into which ``pip install --target TREE torch==2.13.0 numpy`` was done for the
+interpreter PYTHON; by default the one that the tests share. Every round starts one fresh process
+a state, all on one core, and takes their samples in turn, so that drift hits all alike; a
+process's figure is the least of its samples, a ratio is taken within a round, and the table shows
+the median over the rounds. What is counted is the process's own processor time: on an idle core
+it equals wall time (backward runs in the calling thread), and a neighbour's turn does not enter.
+
+A bar for each ratio: a truth of the replay moves its workloads by TELLING or more in its
+direction, and every other commit by NOTHING or less. Exit 1 when one is short.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import random
 import statistics
@@ -24,12 +26,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 from bisectorch.build.overlay import lay  # noqa: E402
 from bisectorch.model import TreeFile  # noqa: E402
 from bisectorch.replay import repository, story  # noqa: E402
 from bisectorch.replay.write import names  # noqa: E402
+from torch_env import installation  # noqa: E402
+
+LABELER = "sequence_labeler.Run.time_train"
+TELLING = 0.04
+NOTHING = 0.015
 
 STATES = (
     "base",
@@ -44,8 +51,6 @@ STATES = (
     "merge",
     "compiled",
 )
-LABELER = ("sequence_labeler.Run.time_train", "sequence_labeler.Stages.time_forward('forward')")
-
 WORKER = """
 import ast, gc, importlib, sys, time
 for line in sys.stdin:
@@ -106,48 +111,65 @@ def measure(
     return best
 
 
-def main() -> None:
-    """Print one row a workload: seconds at the base, then each state's ratio to the one before."""
+def truth_of(state: str) -> story.Truth | None:
+    """The truth that shows at a commit of the line: its own, or its side branch's."""
+    step = next(step for step in story.LINE if step.label == state)
+    labels = [state, *(part.label for part in step.side)]
+    return next((story.TRUTHS[label] for label in labels if label in story.TRUTHS), None)
+
+
+def meets(state: str, workload: str, ratio: float) -> bool:
+    """The bar of one ratio; the labeler has none, because the small step is in its grey zone."""
+    if workload == LABELER:
+        return True
+    truth = truth_of(state)
+    if truth is None or workload.split("(")[0] not in truth.benchmarks:
+        return abs(ratio - 1) <= NOTHING
+    return ratio >= 1 + TELLING if truth.kind == "regression" else ratio <= 1 - TELLING
+
+
+def main() -> int:
+    """Print a row a workload: ms at the base, then each state's ratio to the one before."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--base", type=Path)
+    parser.add_argument("--python")
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--states", nargs="*", default=list(STATES))
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    shared = None if arguments.base else installation()
+    base = (arguments.base or shared.tree).resolve()
+    python = arguments.python or (shared.python if shared else sys.executable)
 
-    workloads = [name for item in story.WORKLOADS.items() for name in names(*item)] + list(LABELER)
+    workloads = [name for item in story.WORKLOADS.items() for name in names(*item)]
+    workloads.append(LABELER)
     rounds = []
     with tempfile.TemporaryDirectory() as scratch:
         trees = {
-            node.step.label: overlay(
-                arguments.base.resolve(), node, Path(scratch) / node.step.label, arguments.python
-            )
+            node.step.label: overlay(base, node, Path(scratch) / node.step.label, python)
             for node in repository.nodes(story.LINE)
             if node.step.label in arguments.states
         }
         for _ in range(arguments.rounds):
-            rounds.append(
-                measure(arguments.python, trees, workloads, arguments.samples, arguments.core)
-            )
+            rounds.append(measure(python, trees, workloads, arguments.samples, arguments.core))
             sys.stderr.write(f"round {len(rounds)} of {arguments.rounds}\n")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rounds))
+
     states = list(trees)
-    write = sys.stdout.write
-    write("| workload | " + states[0] + ", ms | " + " | ".join(states[1:]) + " |\n")
-    write("|---" * (len(states) + 1) + "|\n")
+    short = 0
+    sys.stdout.write(f"| workload | {states[0]}, ms | {' | '.join(states[1:])} |\n")
+    sys.stdout.write("|---" + "|---:" * len(states) + "|\n")
     for workload in workloads:
         level = statistics.median(r[states[0]][workload] for r in rounds)
-        ratios = [
-            statistics.median(r[state][workload] / r[previous][workload] for r in rounds)
-            for previous, state in itertools.pairwise(states)
-        ]
-        cells = [f"{level * 1e3:.3f}", *(f"{ratio:.3f}" for ratio in ratios)]
-        write(f"| {workload} | " + " | ".join(cells) + " |\n")
+        cells = [f"{level * 1e3:.3f}"]
+        for previous, state in itertools.pairwise(states):
+            ratio = statistics.median(r[state][workload] / r[previous][workload] for r in rounds)
+            met = meets(state, workload, ratio)
+            short += not met
+            cells.append(f"{ratio:.3f}" + ("" if met else " !"))
+        sys.stdout.write(f"| `{workload}` | {' | '.join(cells)} |\n")
+    return 1 if short else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
