@@ -22,6 +22,8 @@ from bisectorch.report import jsonreport, markdown, text, wording
 from bisectorch.report.wording import one_line, short
 
 FORMATS = ("text", "markdown", "json")
+LOG_PIPE_WIDTH = 160
+"""So that in a pipe an event is a line, for grep and its like."""
 
 
 def write_report(findings: Findings, form: str, stream: TextIO) -> None:
@@ -46,18 +48,18 @@ def write_log(session: Session, path: Path, stream: TextIO) -> None:
     lines.add_column(no_wrap=True, justify="right", style="dim")
     lines.add_column(no_wrap=True)
     lines.add_column(no_wrap=True, style="cyan")
+    lines.add_column(no_wrap=True)
     lines.add_column(overflow="fold")
-    lines.add_column(no_wrap=True, overflow="ellipsis", style="dim", max_width=40)
+    lines.add_column(no_wrap=True, overflow="ellipsis", style="dim")
     for number, event in enumerate(session.events, start=1):
-        what, sha, detail = _event(event, workloads)
-        lines.add_row(
-            str(number), what, sha, Text(detail), Text(one_line(subjects.get(_sha(event), ""), 80))
-        )
+        what, sha, result, detail = _event(event, workloads)
+        subject = one_line(subjects.get(_sha(event), ""), 60)
+        lines.add_row(str(number), what, sha, result, Text(one_line(detail, 200)), Text(subject))
     head = (
         f"{one_line(str(path))}\n{one_line(header.range.spec)}, begun "
         f"{wording.moment(header.created_seconds)}, {wording.count(len(session.events), 'event')}"
     )
-    text.write_renderables([Text(head), lines], stream)
+    text.write_renderables([Text(head), lines], stream, pipe_width=LOG_PIPE_WIDTH)
 
 
 def _sha(event: Event) -> str:
@@ -66,27 +68,24 @@ def _sha(event: Event) -> str:
     return "" if isinstance(event, End) else event.sha
 
 
-def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str]:
-    """What happened, to which commit, and how it went."""
+def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str, str]:
+    """What happened, to which commit, what came of it, and the rest."""
     if isinstance(event, BuildEvent):
-        cost = wording.duration(event.seconds)
         outcome = event.route.value if event.route else "failed"
-        detail = f"{outcome}, {cost}" + (f": {event.reason}" if event.reason else "")
-        return "build", short(event.sha), one_line(detail, 200)
+        cost = wording.duration(event.seconds)
+        return "build", short(event.sha), outcome, f"{cost}  {event.reason}".rstrip()
     if isinstance(event, SideBranch):
         commits = wording.count(len(event.line) - 1, "commit")
-        return "descend", short(event.merge), one_line(f"{commits} merged; {event.workload}", 200)
+        return "descend", short(event.merge), commits, event.workload
     if isinstance(event, End):
-        return "end", "", f"after {wording.duration(event.seconds)}"
+        return "end", "", "", f"after {wording.duration(event.seconds)}"
     return _observation(event, workloads)
 
 
-def _observation(event: Observation, workloads: dict[str, Workload]) -> tuple[str, str, str]:
-    workload = workloads.get(event.workload)
-    unit = workload.unit if workload else ""
+def _observation(event: Observation, workloads: dict[str, Workload]) -> tuple[str, str, str, str]:
+    known = workloads.get(event.workload)
+    result = event.outcome.value
     if event.runs:
-        values = wording.quantities([run.value for run in event.runs], unit)
-        detail = f"{event.workload}  {values}"
-    else:
-        detail = f"{event.workload}  {event.outcome.value}: {event.reason}"
-    return event.purpose.value, short(event.sha), one_line(detail, 200)
+        result = wording.quantities([run.value for run in event.runs], known.unit if known else "")
+    detail = f"{event.workload}  {event.reason}".rstrip()
+    return event.purpose.value, short(event.sha), result, detail

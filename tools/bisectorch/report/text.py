@@ -24,12 +24,12 @@ _ASCII = str.maketrans(
 )
 
 
-def console_for(stream: TextIO) -> Console:
-    """A console as wide as the terminal, or 100 columns of plain text when it is none."""
+def console_for(stream: TextIO, pipe_width: int = PIPE_WIDTH) -> Console:
+    """A console as wide as the terminal, or plain text of a fixed width when it is none."""
     terminal = stream.isatty()
     return Console(
         file=stream,
-        width=None if terminal else PIPE_WIDTH,
+        width=None if terminal else pipe_width,
         color_system="auto" if terminal else None,
         force_terminal=None if terminal else False,
         highlight=False,
@@ -43,9 +43,11 @@ def write(findings: Findings, stream: TextIO) -> None:
     write_renderables([renderable(findings)], stream)
 
 
-def write_renderables(parts: Iterable[RenderableType], stream: TextIO) -> None:
+def write_renderables(
+    parts: Iterable[RenderableType], stream: TextIO, pipe_width: int = PIPE_WIDTH
+) -> None:
     """Write anything rich can show; without trailing blanks where it is not a terminal."""
-    console = console_for(stream)
+    console = console_for(stream, pipe_width)
     with console.capture() as capture:
         for part in parts:
             console.print(part, crop=False)
