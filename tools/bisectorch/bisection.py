@@ -148,9 +148,8 @@ class _Loop:
             enough = 2 if probe.purpose is Purpose.CONFIRM else 1
             if len(builds) < enough:
                 continue
-            block = f"{self._header.session}-{self.knowledge.events}"
             for observation in self._measurer.measure(
-                builds, search.workload, probe.runs, block, probe.purpose
+                builds, search.workload, probe.runs, str(self.knowledge.events), probe.purpose
             ):
                 self.record(observation)
                 if observation.outcome is not Outcome.MEASURED:

@@ -26,12 +26,13 @@ def save_results(
 
     All samples are recorded. Saving twice changes nothing: what this session measured of a
     benchmark replaces what was there, as a plain rerun of asv does, and the parameters that it
-    did not measure are kept.
+    did not measure are kept. Commits inside merges are left out: asv follows first parents.
     """
+    line = {commit.sha for commit in header.range.line}
     workloads = {workload.name: workload for workload in header.workloads}
     by_commit: dict[str, dict[str, list[Observation]]] = defaultdict(lambda: defaultdict(list))
     for event in events:
-        if isinstance(event, Observation):
+        if isinstance(event, Observation) and event.sha in line:
             by_commit[event.sha][event.workload].append(event)
     for sha, by_workload in by_commit.items():
         params = dict(header.machine) | {"python": environment.python} | environment.requirements

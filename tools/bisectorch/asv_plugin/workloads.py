@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import json
+import os
 import re
-import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from asv.benchmarks import Benchmarks
 from asv.console import log
+from asv.runner import BENCHMARK_RUN_SCRIPT
+from asv.util import ProcessError
 
-from bisectorch.errors import UsageError
+from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.model import Workload
 
 
@@ -29,11 +33,8 @@ def discover(
             re.compile(pattern)
         except re.error as error:
             raise UsageError(f"-b {pattern!r} is not a regular expression: {error}") from error
-    with contextlib.redirect_stdout(sys.stderr):
-        benchmarks = Benchmarks.discover(
-            conf, repo, [environment], list(shas), regex=list(patterns)
-        )
-        log.flush()
+    found = _discover(conf, repo, environment, shas)
+    benchmarks = Benchmarks(conf, found, regex=list(patterns))
     benchmarks.save()
     workloads = tuple(
         workload
@@ -47,6 +48,39 @@ def discover(
         listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise UsageError(f"no benchmark matches {' '.join(patterns)!r}; there are: {listed}")
     return workloads, dict(benchmarks)
+
+
+def _discover(conf: Any, repo: Any, environment: Any, shas: Sequence[str]) -> Any:
+    """asv's descriptions, from the first of these commits in which the benchmarks import.
+
+    asv's own discovery does the same, but shows each commit's traceback and, when none is left,
+    does not say why.
+    """
+    Benchmarks.check_tree(conf.benchmark_dir)
+    reason = ""
+    for sha in shas:
+        try:
+            environment.install_project(conf, repo, sha)
+            with tempfile.TemporaryDirectory() as folder:
+                listing = Path(folder) / "benchmarks.json"
+                root = str(Path(conf.benchmark_dir).absolute())
+                environment.run(
+                    [BENCHMARK_RUN_SCRIPT, "discover", root, str(listing)],
+                    cwd=folder,
+                    env={**os.environ, **environment.env_vars},
+                    dots=False,
+                    display_error=False,
+                )
+                return json.loads(listing.read_bytes())
+        except ProcessError as error:
+            said = [line for line in (error.stderr or "").splitlines() if line.strip()]
+            reason = f"{sha[:10]}: {said[-1].strip() if said else error}"
+        finally:
+            log.flush()
+    raise EnvironmentFailure(
+        f"the benchmarks in {conf.benchmark_dir!r} cannot be imported at any of "
+        f"{len(shas)} commits tried; the last said {reason}"
+    )
 
 
 def _workloads(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +49,10 @@ def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter)
     history = GitHistory(Path(repo._path), settings.classes)
     environment = _choose_environment(conf, env_spec, reporter)
     reporter.progress(f"preparing environment {environment.name}")
-    with contextlib.redirect_stdout(sys.stderr):
-        environment.create()
-        log.flush()
-    return Workshop(conf, settings, repo, history, environment, environment.ladder(conf, repo))
+    environment.create()
+    log.flush()
+    ladder = environment.ladder(conf, repo, reporter.progress)
+    return Workshop(conf, settings, repo, history, environment, ladder)
 
 
 def _open_repo(conf: Any) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import secrets
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +112,11 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     """One session: resolve, discover, search; the log and asv's results are on disk after it."""
     if not args.bench:
         raise UsageError("say which benchmark to bisect with -b REGEX")
-    with ConsoleReporter(sys.stderr) as reporter, tempfile.TemporaryDirectory() as scratch:
+    with (
+        ConsoleReporter(sys.stderr) as reporter,
+        contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         results_dir = scratch if args.dry_run else conf.results_dir
         conf.results_dir = results_dir
         workshop = open_workshop(conf, args.env_spec, reporter)
@@ -121,7 +127,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
             conf,
             workshop.repo,
             workshop.environment,
-            [commits.baseline.sha, commits.tip.sha],
+            _spread([commit.sha for commit in commits.line]),
             args.bench,
         )
         _refuse_beyond_budget(args.budget, workloads)
@@ -137,6 +143,12 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
                 jobs=args.parallel,
                 show_stderr=args.show_stderr,
             )
+
+
+def _spread(shas: Sequence[str]) -> list[str]:
+    """FROM, TO, and a few between them: where the benchmarks may be imported to list them."""
+    places = dict.fromkeys([0, len(shas) - 1, len(shas) // 2, len(shas) // 4, 3 * len(shas) // 4])
+    return [shas[place] for place in places]
 
 
 def _refuse_beyond_budget(budget_seconds: float | None, workloads: tuple[Workload, ...]) -> None:

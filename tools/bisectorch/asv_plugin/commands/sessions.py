@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -80,7 +81,11 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
         """Reopen the log, check that nothing moved, and run to the end."""
         path = _find(conf, args.session)
-        with ConsoleReporter(sys.stderr) as reporter, SessionLog.reopen(path) as log:
+        with (
+            ConsoleReporter(sys.stderr) as reporter,
+            contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
+            SessionLog.reopen(path) as log,
+        ):
             session = load(path)
             if args.budget is not None:
                 header = replace(session.header, budget_seconds=args.budget)
