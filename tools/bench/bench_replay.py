@@ -38,19 +38,7 @@ LABELER = "sequence_labeler.Run.time_train"
 TELLING = 0.04
 NOTHING = 0.015
 
-STATES = (
-    "base",
-    "doc-shape",
-    "bilinear-checks",
-    "twice",
-    "contiguous",
-    "revert",
-    "matmul",
-    "checks",
-    "mend",
-    "merge",
-    "compiled",
-)
+STATES = ("base", "twice", "contiguous", "revert", "matmul", "checks", "merge", "compiled")
 WORKER = """
 import ast, gc, importlib, sys, time
 for line in sys.stdin:
