@@ -153,7 +153,7 @@ def test_a_report_comes_again_from_the_log_alone(project: Project) -> None:
     assert (again, second) == (code, first)
     code, listing, _ = project.run("log")
     assert code == 0
-    measured = [line for line in listing.splitlines() if " run " in line or "measured" in line]
+    measured = [line for line in listing.splitlines() if "tracked.track_value" in line]
     assert len(measured) >= 4, listing
 
 

@@ -221,3 +221,13 @@ def test_irrelevant_commits_are_not_built_for_nothing() -> None:
     )
     assert findings.workloads[0].verdict is Verdict.NO_CHANGE
     assert len(provider.provided) <= 4
+
+
+def test_a_metric_that_reaches_zero_is_bisected() -> None:
+    """A tracked value may be 0: the change is large, finite, and found."""
+    commits = line(12)
+    levels_of = {c.sha: 3.0 if i < 7 else 0.0 for i, c in enumerate(commits)}
+    findings = run(
+        session(commits, SMALL), FakeMeasurer({SMALL.name: levels_of}, sigma=0.0, drift=0.0)
+    )
+    assert found(findings) == [commits[7].sha]

@@ -111,17 +111,23 @@ class Knowledge:
     def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
         """Confirmations as paired log ratios, one a round, by the positions compared."""
         position = {commit.sha: index for index, commit in enumerate(search.line)}
+        floor = self._floor(search.workload)
         blocks: dict[str, dict[int, float]] = defaultdict(dict)
         for observation in self.observations[search.workload.name]:
             if observation.purpose is Purpose.CONFIRM and observation.sha in position:
                 for run in observation.runs:
-                    blocks[run.block][position[observation.sha]] = math.log(run.value)
+                    blocks[run.block][position[observation.sha]] = math.log(max(run.value, floor))
         ratios: dict[tuple[int, int], list[float]] = defaultdict(list)
         for sides in blocks.values():
             if len(sides) == 2:
                 left, right = sorted(sides)
                 ratios[left, right].append(sides[right] - sides[left])
         return {pair: tuple(values) for pair, values in ratios.items()}
+
+    def _floor(self, workload: Workload) -> float:
+        """What a value of 0 or less counts as: half of the smallest positive one."""
+        values = (run.value for runs in self.runs[workload.name].values() for run in runs)
+        return 0.5 * min((value for value in values if value > 0), default=2.0)
 
     def evidence(self, search: Search) -> Evidence:
         """All that is known for one search, costs left out."""

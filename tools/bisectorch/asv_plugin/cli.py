@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asv import commands, util
 from asv.console import log
+from threadpoolctl import threadpool_limits
 
 import bisectorch
 from bisectorch.asv_plugin import commands as _our_commands  # noqa: F401  adds them to asv's
@@ -25,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 culprits found (or simply done), 1 none, 2 usage, 3 inconclusive, 4 environment failure,
     130 stopped by Ctrl-C. asv's own commands keep asv's codes.
     """
+    # Spinning library threads of this process would disturb what is being measured; children
+    # must not inherit a setting, so it is not made in the environment.
+    threadpool_limits(1)
     parser = make_parser()
     args = parser.parse_args(argv)
     if not hasattr(args, "func"):
