@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from asv.config import Config
-from bisectorch.asv_plugin.settings import Settings, default_store
+from bisectorch.asv_plugin.settings import Settings, SourceSettings, default_store, read_size
 from bisectorch.build import BaseWheel
 from bisectorch.errors import UsageError
 from bisectorch.history import PathClasses
@@ -25,7 +25,7 @@ def read(section: object) -> Settings:
 
 def test_nothing_said_is_all_defaults() -> None:
     """The section may be absent, empty or null."""
-    expected = Settings(default_store(), Path("sessions"), None, PathClasses())
+    expected = Settings(default_store(), Path("sessions"), None, PathClasses(), SourceSettings())
     for conf in (
         SimpleNamespace(),
         SimpleNamespace(bisectorch={}),
@@ -56,7 +56,37 @@ def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         Path("logs"),
         BaseWheel("torch==2.13.0", ("numpy",), "https://index.example.org/simple", ("--no-deps",)),
         PathClasses(("a/**",), ()),
+        None,
     )
+
+
+def test_how_to_build_from_source_is_read() -> None:
+    """Every key; and it stands beside a base wheel when it is asked for."""
+    source = {
+        "requirements": ["setuptools<60"],
+        "pip_args": ["--no-index"],
+        "root": "src/",
+        "smoke": ["import torch"],
+        "timeout": 7200,
+        "memory": "16G",
+        "jobs": 2,
+    }
+    expected = SourceSettings(
+        ("setuptools<60",), ("--no-index",), "src", ("import torch",), 7200.0, 16 << 30, 2
+    )
+    assert read({"source": source}).source == expected
+    assert read({"source": {}}).source == SourceSettings()
+    wheel = {"requirement": "torch==2.13.0"}
+    assert read({"base_wheel": wheel}).source is None
+    assert read({"base_wheel": wheel, "source": {}}).source == SourceSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("16G", 16 << 30), ("1.5 GiB", 3 << 29), ("500MB", 500 << 20), ("7", 7)]
+)
+def test_a_size_is_read(text: str, size: int) -> None:
+    """In powers of two."""
+    assert read_size(text) == size
 
 
 def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +113,9 @@ def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"store": False}, r"bisectorch\.store must be a text, not False"),
         ({"classes": ["x"]}, "classes must be an object"),
         ({"classes": {"irrelevant": "docs/**"}}, "irrelevant must be a list of texts"),
+        ({"source": {"memory": "lots"}}, r"source\.memory: 'lots' is not a size; write 16G"),
+        ({"source": {"timeout": -1}}, r"source\.timeout must be a number above zero, not -1"),
+        ({"source": {"command": "make"}}, r"bisectorch\.source has no key 'command'"),
         (["store"], "bisectorch must be an object"),
     ],
 )

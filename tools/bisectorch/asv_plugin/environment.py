@@ -6,9 +6,11 @@ requirements only, and to install a commit is to select its tree: runs get it as
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,9 @@ from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
 from bisectorch.asv_plugin.interpreters import VERSION, find_python
-from bisectorch.asv_plugin.settings import Settings
-from bisectorch.build import Ladder, Store
+from bisectorch.asv_plugin.settings import Settings, SourceSettings
+from bisectorch.build import Ladder, Places, Recipe, Step, Store
+from bisectorch.build.source import DEFAULT_COMMAND
 from bisectorch.errors import BisectorchError, EnvironmentFailure, Unbuildable
 from bisectorch.history import GitHistory
 
@@ -156,8 +159,62 @@ class Bisectorch(Environment):  # type: ignore[misc]
             settings.base_wheel,
             settings.classes.is_python,
             say,
+            recipe=self._recipe(conf, Path(repo._path), settings.source),
         )
         return history, ladder
+
+    def _recipe(self, conf: Any, repository: Path, source: SourceSettings | None) -> Recipe | None:
+        """How this environment builds a commit: asv's build_command, and our settings."""
+        if source is None:
+            return None
+        commands = conf.build_command or list(DEFAULT_COMMAND)
+        commands = [commands] if isinstance(commands, str) else list(commands)
+        recipe = Recipe(
+            repository=repository,
+            python=self._executable,
+            steps=functools.partial(self._steps, commands),
+            text=tuple(commands),
+            requirements=(*source.requirements, *self._declared_requirements()),
+            pip_args=source.pip_args,
+            variables=dict(self.build_env_vars),
+            subdirectory=self._repo_subdir,
+            root=source.root,
+            smoke=source.smoke,
+            timeout_seconds=source.timeout_seconds,
+            memory_bytes=source.memory_bytes,
+        )
+        return recipe if source.jobs is None else replace(recipe, jobs=source.jobs)
+
+    def _steps(self, commands: Sequence[str], places: Places) -> list[Step]:
+        """asv's commands at these places, with asv's variables."""
+        variables = {
+            **self._global_env_vars,
+            "ASV_BUILD_DIR": str(places.build_dir),
+            "ASV_BUILD_CACHE_DIR": str(places.build_cache_dir),
+            "ASV_ENV_DIR": str(places.env_dir),
+            "ASV_COMMIT": places.commit,
+        }
+        names = {name[4:].lower(): value for name, value in variables.items() if name != "ASV"}
+        steps = []
+        for command in commands:
+            words, environment, codes, cwd = util.interpolate_command(command, names)
+            steps.append(
+                Step(
+                    command=tuple(words),
+                    environment={**variables, **environment},
+                    codes=None if codes is None else tuple(codes),
+                    cwd=Path(cwd) if cwd else None,
+                )
+            )
+        return steps
+
+    def _declared_requirements(self) -> list[str]:
+        """The matrix's requirements as pip is told them: a build may need what a run needs."""
+        declared = []
+        for key, value in sorted(self._requirements.items()):
+            exact = "==" if value[:1].isdigit() else ""
+            declared.append(f"{key.removeprefix('pip+')}{exact}{value}")
+        return declared
 
     def _selection(self) -> dict[str, str]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +12,50 @@ from typing import Any
 import platformdirs
 
 from bisectorch.build import BaseWheel
+from bisectorch.build.source import DEFAULT_REQUIREMENTS
 from bisectorch.errors import UsageError
 from bisectorch.history import PathClasses
 
 STORE_VARIABLE = "BISECTORCH_STORE"
 
 
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def read_size(text: str) -> int:
+    """``16G``, ``500M`` or a plain number as bytes; ValueError for what is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
+        raise ValueError(f"{text!r} is not a size; write 16G or 500M")
+    return int(float(match[1]) * 2 ** _UNITS[match[2].upper()])
+
+
 def default_store() -> Path:
     """Where builds live when nothing else is said: the user's cache directory."""
     return platformdirs.user_cache_path("bisectorch") / "store"
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """How commits are built from source, beside asv's own ``build_command``.
+
+    Attributes:
+        requirements: what the environment that builds holds.
+        pip_args: handed to ``pip install`` for them.
+        root: the directory of the repository that packages lie in, ``""`` or like ``src``.
+        smoke: lines of Python that must run on every build; none imports its packages.
+        timeout_seconds: how long one build may take.
+        memory_bytes: how much memory its processes may hold together, None for any.
+        jobs: compilations at the same time, None for as many as there are cores.
+    """
+
+    requirements: tuple[str, ...] = DEFAULT_REQUIREMENTS
+    pip_args: tuple[str, ...] = ()
+    root: str = ""
+    smoke: tuple[str, ...] = ()
+    timeout_seconds: float = 4 * 3600.0
+    memory_bytes: int | None = None
+    jobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -31,12 +67,15 @@ class Settings:
         sessions_dir: where session logs live, beside asv's results, never inside them.
         base_wheel: the native build of every commit without native files, or None.
         classes: how the project's files are divided.
+        source: how commits are built from source, or None when they are not; by default they
+            are, unless there is a base wheel.
     """
 
     store: Path = field(default_factory=default_store)
     sessions_dir: Path = Path("sessions")
     base_wheel: BaseWheel | None = None
     classes: PathClasses = field(default_factory=PathClasses)
+    source: SourceSettings | None = field(default_factory=lambda: SourceSettings())
 
     @classmethod
     def from_conf(cls, conf: object) -> Settings:
@@ -46,20 +85,39 @@ class Settings:
             UsageError: an unknown key or a value of the wrong type, by name.
         """
         section = _Section("bisectorch", getattr(conf, "bisectorch", None) or {})
-        section.allow("store", "sessions_dir", "base_wheel", "classes")
+        section.allow("store", "sessions_dir", "base_wheel", "classes", "source")
         defaults = PathClasses()
         classes = section.inner("classes")
         classes.allow("python_only", "irrelevant")
         store = os.environ.get(STORE_VARIABLE) or section.text("store")
+        base_wheel = _base_wheel(section.inner("base_wheel"))
         return cls(
             store=Path(store).expanduser() if store else default_store(),
             sessions_dir=Path(section.text("sessions_dir") or "sessions").expanduser(),
-            base_wheel=_base_wheel(section.inner("base_wheel")),
+            base_wheel=base_wheel,
             classes=PathClasses(
                 python_only=classes.texts("python_only", defaults.python_only),
                 irrelevant=classes.texts("irrelevant", defaults.irrelevant),
             ),
+            source=(
+                _source(section.inner("source"))
+                if base_wheel is None or section.has("source")
+                else None
+            ),
         )
+
+
+def _source(section: _Section) -> SourceSettings:
+    section.allow("requirements", "pip_args", "root", "smoke", "timeout", "memory", "jobs")
+    return SourceSettings(
+        requirements=section.texts("requirements", DEFAULT_REQUIREMENTS),
+        pip_args=section.texts("pip_args", ()),
+        root=(section.text("root") or "").strip("/"),
+        smoke=section.texts("smoke", ()),
+        timeout_seconds=section.number("timeout") or 4 * 3600.0,
+        memory_bytes=section.size("memory"),
+        jobs=int(section.number("jobs") or 0) or None,
+    )
 
 
 def _base_wheel(section: _Section) -> BaseWheel | None:
@@ -90,6 +148,9 @@ class _Section:
     def is_empty(self) -> bool:
         return not self._values
 
+    def has(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
     def allow(self, *keys: str) -> None:
         for key in self._values:
             if key not in keys:
@@ -102,6 +163,25 @@ class _Section:
         if value is None or (isinstance(value, str) and value):
             return value
         raise UsageError(f"asv.conf.json: {self.name}.{key} must be a text, not {value!r}")
+
+    def number(self, key: str) -> float | None:
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise UsageError(
+                f"asv.conf.json: {self.name}.{key} must be a number above zero, not {value!r}"
+            )
+        return float(value)
+
+    def size(self, key: str) -> int | None:
+        text = self.text(key)
+        if text is None:
+            return None
+        try:
+            return read_size(text)
+        except ValueError as error:
+            raise UsageError(f"asv.conf.json: {self.name}.{key}: {error}") from error
 
     def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
         value = self._values.get(key)

@@ -6,19 +6,43 @@ import hashlib
 import json
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from bisectorch.build import overlay, plan, wheel
+from bisectorch.build import installed, overlay, packages, plan, source, wheel
+from bisectorch.build.checkout import NotFetched
+from bisectorch.build.failures import Failures
+from bisectorch.build.installed import Difference, Manifest
 from bisectorch.build.interpreter import Interpreter, describe
+from bisectorch.build.learned import Learned
+from bisectorch.build.source import Builder, Recipe, Stopped
 from bisectorch.build.store import Store
 from bisectorch.build.wheel import BaseWheel
 from bisectorch.errors import Unbuildable
 from bisectorch.model import NO_NATIVE_FILES, Build, Commit, PathClass, Quote, Route, TreeFile
 from bisectorch.seams import Trees
 
-_SUBMODULE_MODE = "160000"
+_ATTEMPTS = 4
+"""How often another session may have made another build meanwhile before we say so."""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """One native build that may serve a commit: its key, and the kind of work that makes it."""
+
+    key: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The native build to stand on; where it is there, its tree and what to lay over it."""
+
+    base: _Base
+    tree: Path | None = None
+    difference: Difference | None = None
+    key: str = ""
 
 
 class Ladder:
@@ -35,6 +59,8 @@ class Ladder:
             the history has none.
         is_python: whether a path is installed as it is.
         say: told, one line each, about work that takes long.
+        recipe: how a commit is built from source; None when it is not.
+        retry_failed: try again what is known not to build.
     """
 
     def __init__(
@@ -46,6 +72,9 @@ class Ladder:
         base: BaseWheel | None,
         is_python: Callable[[str], bool],
         say: Callable[[str], None] = lambda line: None,
+        *,
+        recipe: Recipe | None = None,
+        retry_failed: bool = False,
     ) -> None:
         self._trees = trees
         self._store = store
@@ -54,28 +83,26 @@ class Ladder:
         self._base = base
         self._is_python = is_python
         self._say = say
+        self._recipe = recipe
+        self._failures = Failures(store.root / "failures", forget=retry_failed)
+        self._learned = Learned(store.root / "learned.jsonl")
         self._lock = threading.Lock()
         self._interpreter: Interpreter | None = None
         self._laid: dict[str, tuple[TreeFile, ...]] = {}
-        self._learned: dict[Route, list[float]] = defaultdict(list)
+        self._manifests: dict[tuple[str, object], Manifest | None] = {}
+        self._others: dict[str, list[_Base]] = {}
 
     def quote(self, commit: Commit) -> Quote:
         """The cheapest route and its expected cost; no work is done.
 
-        A commit without any route is quoted at nothing: to learn so costs nothing.
+        A commit without any route, or that is known not to build, is quoted at nothing: to learn
+        so costs nothing.
         """
         try:
-            base_key = self._base_key(commit)
+            situation = self._situation(commit)
         except Unbuildable:
             return Quote(commit.sha, Route.SOURCE, 0.0)
-        files = self._files(commit)
-        situation = plan.Situation(
-            cached=self._store.about(self._key(base_key, files)) is not None,
-            base=() if self._store.about(base_key) is not None else (Route.WHEEL,),
-            files=len(files),
-        )
-        with self._lock:
-            return plan.quote(commit.sha, situation, self._learned)
+        return plan.quote(commit.sha, situation, self._learned.seconds())
 
     def provide(self, commit: Commit) -> Build:
         """Make the build, or take it from the store; Unbuildable when this commit has none.
@@ -83,81 +110,239 @@ class Ladder:
         EnvironmentFailure when the machine stands in the way (disk, package index, interpreter).
         """
         started = time.monotonic()
-        base_key = self._base_key(commit)
         files = self._files(commit)
-        key = self._key(base_key, files)
-        route = Route.CACHED
-        tree = self._store.get(key)
-        if tree is None:
-            route = Route.OVERLAY if files else Route.WHEEL
-            base = self._provide_base(base_key)
-            tree = self._lay(commit, base_key, base, files, key) if files else base
-        return Build(
+        made: list[str] = []
+        for _ in range(_ATTEMPTS):
+            choice = self._choose(commit, files)
+            if choice.tree is None:
+                self._make_base(commit, files, choice.base, made)
+                continue
+            tree = self._lay(commit, choice, made)
+            route = plan.ROUTES[made[-1]] if made else Route.CACHED
+            return Build(
+                sha=commit.sha,
+                route=route,
+                tree=str(tree),
+                python=str(self._python),
+                environment=self._environment,
+                key=choice.key,
+                seconds=time.monotonic() - started if made else 0.0,
+            )
+        raise Unbuildable("its native build is taken away again and again: is the store too small?")
+
+    def _situation(self, commit: Commit) -> plan.Situation:
+        bases = self._bases(commit)
+        present = [base for base in bases if self._store.about(base.key) is not None]
+        if not present:
+            self._refuse_known(bases)
+        if self._known_files(commit) is None and not self._lies_on_a_wheel(commit):
+            # Its files would tell only whether an overlay is there: a fraction of a second. To
+            # list a whole project's tree for each of thousands of commits costs more.
+            return plan.Situation(None if present else bases[0].kind, bool(present))
+        choice = self._choose(commit, self._files(commit))
+        if choice.tree is None:
+            return plan.Situation(choice.base.kind, self._has_own_files(commit))
+        assert choice.difference is not None
+        missing = not choice.difference.is_empty and self._store.about(choice.key) is None
+        return plan.Situation(None, missing)
+
+    def _has_own_files(self, commit: Commit) -> bool:
+        return self._lies_on_a_wheel(commit) and bool(self._files(commit))
+
+    def _lies_on_a_wheel(self, commit: Commit) -> bool:
+        return self._base is not None and commit.fingerprint == NO_NATIVE_FILES
+
+    def _bases(self, commit: Commit, files: Sequence[TreeFile] | None = None) -> list[_Base]:
+        """The native builds that may serve the commit, the best first."""
+        if self._base is not None and commit.fingerprint == NO_NATIVE_FILES:
+            return [_Base(self._base.key(self._target()), plan.WHEEL)]
+        if self._recipe is None:
+            raise Unbuildable(
+                "no route: neither a base wheel nor a source route is configured"
+                if self._base is None
+                else "no route: native files changed and no source route is configured"
+            )
+        kind = self._kind_of_source()
+        shared = _Base(self._recipe.key(commit.fingerprint, self._target()), kind)
+        with self._lock:
+            others = list(self._others.get(shared.key, ()))
+        own = [] if files is None else [_Base(_digest("own", shared.key, _listed(files)), kind)]
+        return [shared, *others, *own]
+
+    def _kind_of_source(self) -> str:
+        is_kept = self._builder().is_kept
+        return plan.SOURCE_STEP if is_kept else plan.SOURCE_FROM_NOTHING
+
+    def _choose(self, commit: Commit, files: tuple[TreeFile, ...]) -> _Choice:
+        """The native build to stand on: one that is there and tells all, else one to make."""
+        bases = self._bases(commit, files)
+        absent: list[_Base] = []
+        for base in bases:
+            tree = self._store.get(base.key)
+            manifest = None if tree is None else self._manifest(base)
+            if tree is None:
+                absent.append(base)
+            elif manifest is None:
+                # A wheel that is no commit's build: all of the commit's files are laid.
+                everything = Difference(files, ())
+                key = self._key(base.key, "", everything)
+                return _Choice(base, tree, everything, key)
+            elif (difference := installed.difference(manifest, files)) is not None:
+                key = self._key(base.key, manifest.sha, difference)
+                return _Choice(base, tree, difference, key)
+        return _Choice(absent[0])
+
+    def _manifest(self, base: _Base) -> Manifest | None:
+        about = self._store.about(base.key) or {}
+        cached = (base.key, about.get("what"))
+        if cached not in self._manifests:
+            path = self._store.beside(base.key, "manifest.json")
+            self._manifests[cached] = Manifest.read(path) if path.exists() else None
+        return self._manifests[cached]
+
+    def _make_base(
+        self, commit: Commit, files: tuple[TreeFile, ...], base: _Base, made: list[str]
+    ) -> None:
+        interpreter = self._target()
+        about: dict[str, object] = {"kind": base.kind.split()[0], "python": interpreter.identity}
+        log = self._store.log_path(base.key)
+
+        def from_wheel(tree: Path) -> None:
+            assert self._base is not None
+            self._say(f"Installing {self._base.requirement} into the store, once")
+            started = time.monotonic()
+            wheel.install(self._base, tree, interpreter, log)
+            self._learned.add(plan.WHEEL, time.monotonic() - started)
+            made.append(plan.WHEEL)
+
+        def from_source(tree: Path) -> None:
+            every = self._trees.files(commit.sha)
+            result = self._builder().build(commit.sha, every, tree, log, self._say)
+            self._write_manifest(commit, every, files, tree)
+            kind = plan.SOURCE_STEP if result.kind == source.STEP else plan.SOURCE_FROM_NOTHING
+            self._learned.add(kind, result.seconds)
+            about["smoke"] = result.smoke
+            made.append(kind)
+
+        if base.kind == plan.WHEEL:
+            assert self._base is not None
+            about["what"] = self._base.requirement
+            self._store.make(base.key, from_wheel, about)
+            return
+        self._refuse_known([base])
+        about["what"] = commit.sha
+        try:
+            self._store.make(base.key, from_source, about)
+        except Unbuildable as error:
+            self._remember(base, error)
+            raise
+        self._add_other(commit, base)
+
+    def _add_other(self, commit: Commit, base: _Base) -> None:
+        """A commit's own build may tell of later ones what the shared build cannot."""
+        shared = self._bases(commit)[0]
+        if base.key != shared.key:
+            with self._lock:
+                self._others.setdefault(shared.key, []).append(base)
+
+    def _write_manifest(
+        self, commit: Commit, every: Iterable[TreeFile], files: Iterable[TreeFile], tree: Path
+    ) -> None:
+        assert self._recipe is not None
+        prefix = f"{self._recipe.subdirectory}/" if self._recipe.subdirectory else ""
+        names = {f"{prefix}{name}": name for name in packages.SETUP_FILES}
+        setup = {file.blob: names[file.path] for file in every if file.path in names}
+        texts = {setup[blob]: text for blob, text in self._trees.contents(setup)}
+        where = {file: installed.where_installed(file.path, self._recipe.root) for file in files}
+        there = {
+            file: tree / path
+            for file, path in where.items()
+            if path is not None and (tree / path).is_file()
+        }
+        blobs = dict(self._trees.contents({file.blob for file in there}))
+        manifest = Manifest(
             sha=commit.sha,
-            route=route,
-            tree=str(tree),
-            python=str(self._python),
-            environment=self._environment,
-            key=key,
-            seconds=0.0 if route is Route.CACHED else time.monotonic() - started,
+            root=self._recipe.root,
+            files={file.path: file for file in files},
+            installed={
+                file.path: path.read_bytes() == blobs[file.blob] for file, path in there.items()
+            },
+            packages=packages.read_rule(texts, self._recipe.root),
         )
+        manifest.write(tree.parent / "manifest.json")
 
-    def _provide_base(self, key: str) -> Path:
-        tree = self._store.get(key)
-        if tree is not None:
-            return tree
-        assert self._base is not None
-        base, interpreter, log = self._base, self._target(), self._store.log_path(key)
+    def _lay(self, commit: Commit, choice: _Choice, made: list[str]) -> Path:
+        base, difference = choice.tree, choice.difference
+        assert base is not None
+        assert difference is not None
+        if difference.is_empty:
+            return base
 
         def make(tree: Path) -> None:
-            self._say(f"Installing {base.requirement} into the store, once")
             started = time.monotonic()
-            wheel.install(base, tree, interpreter, log)
-            self._learn(Route.WHEEL, time.monotonic() - started)
-
-        about = {"kind": "wheel", "what": base.requirement, "python": interpreter.identity}
-        return self._store.make(key, make, about)
-
-    def _lay(
-        self, commit: Commit, base_key: str, base: Path, files: tuple[TreeFile, ...], key: str
-    ) -> Path:
-        def make(tree: Path) -> None:
-            started = time.monotonic()
-            contents = dict(self._trees.contents({file.blob for file in files}))
+            contents = dict(self._trees.contents({file.blob for file in difference.laid}))
             overlay.lay(
                 base,
                 tree,
-                files,
+                difference.laid,
                 contents,
                 python=self._python,
                 date_seconds=commit.date_seconds,
+                removed=difference.removed,
             )
-            self._learn(Route.OVERLAY, time.monotonic() - started)
+            self._learned.add(plan.OVERLAY, time.monotonic() - started)
+            made.append(plan.OVERLAY)
 
-        about = {"kind": "overlay", "what": commit.sha, "base": base_key, "files": len(files)}
-        return self._store.make(key, make, about)
+        about = {
+            "kind": "overlay",
+            "what": commit.sha,
+            "base": choice.base.key,
+            "files": len(difference.laid),
+        }
+        return self._store.make(choice.key, make, about)
 
-    def _base_key(self, commit: Commit) -> str:
-        """The key of the native build that the commit's fingerprint asks for."""
-        if self._base is None:
-            raise Unbuildable("no route: neither a base wheel nor a source route is configured")
-        if commit.fingerprint != NO_NATIVE_FILES:
-            raise Unbuildable("no route: native files changed and no source route is configured")
-        return self._base.key(self._target())
+    def _refuse_known(self, bases: Sequence[_Base]) -> None:
+        for base in bases:
+            reason = self._failures.reason(base.key, self._limits())
+            if reason:
+                raise Unbuildable(reason)
 
-    def _files(self, commit: Commit) -> tuple[TreeFile, ...]:
-        """The commit's Python files, sorted by path."""
+    def _remember(self, base: _Base, error: Unbuildable) -> None:
+        if not isinstance(error, NotFetched):
+            stopped = isinstance(error, Stopped)
+            self._failures.add(base.key, error.reason, self._limits(), stopped=stopped)
+
+    def _limits(self) -> dict[str, float]:
+        if self._recipe is None:
+            return {}
+        memory = self._recipe.memory_bytes
+        return {
+            "seconds": self._recipe.timeout_seconds,
+            "bytes": float("inf") if memory is None else float(memory),
+        }
+
+    def _builder(self) -> Builder:
+        assert self._recipe is not None
+        home = self._store.root / "builders" / self._recipe.builder_name(self._target())
+        return Builder(home, self._recipe, self._is_python)
+
+    def _known_files(self, commit: Commit) -> tuple[TreeFile, ...] | None:
         with self._lock:
             laid = self._laid.get(commit.sha)
             if laid is None and commit.path_class is PathClass.IRRELEVANT and commit.parents:
                 laid = self._laid.get(commit.parents[0])
+        return laid
+
+    def _files(self, commit: Commit) -> tuple[TreeFile, ...]:
+        """The commit's Python files, sorted by path."""
+        laid = self._known_files(commit)
         if laid is None:
             laid = tuple(
                 sorted(
                     (
                         file
                         for file in self._trees.files(commit.sha)
-                        if file.mode != _SUBMODULE_MODE and self._is_python(file.path)
+                        if file.mode != source.SUBMODULE_MODE and self._is_python(file.path)
                     ),
                     key=lambda file: file.path,
                 )
@@ -167,13 +352,12 @@ class Ladder:
         return laid
 
     @staticmethod
-    def _key(base_key: str, files: tuple[TreeFile, ...]) -> str:
-        """The store's key: equal Python files over one base are one tree; none is the base."""
-        if not files:
+    def _key(base_key: str, base_sha: str, difference: Difference) -> str:
+        """The store's key: the same files over one base are one tree; none is the base."""
+        if difference.is_empty:
             return base_key
-        listed = [(file.path, file.mode, file.blob) for file in files]
-        text = json.dumps(["overlay", overlay.FORMAT, base_key, listed])
-        return hashlib.sha256(text.encode()).hexdigest()
+        laid, removed = _listed(difference.laid), list(difference.removed)
+        return _digest("overlay", overlay.FORMAT, base_key, base_sha, laid, removed)
 
     def _target(self) -> Interpreter:
         with self._lock:
@@ -181,6 +365,10 @@ class Ladder:
                 self._interpreter = describe(self._python)
             return self._interpreter
 
-    def _learn(self, route: Route, seconds: float) -> None:
-        with self._lock:
-            self._learned[route].append(seconds)
+
+def _listed(files: Iterable[TreeFile]) -> list[tuple[str, str, str]]:
+    return [(file.path, file.mode, file.blob) for file in files]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """The plan: which route a commit's build takes, and what it will cost. Pure.
 
-A quote is the expected cost before doing it: the median of what the same route cost so far in
-this session, or a first guess where nothing is known yet.
+A quote is the expected cost before doing it: the median of what the same kind of work cost so
+far, in this session and in earlier ones, or a first guess where nothing is known yet.
 """
 
 from __future__ import annotations
@@ -12,43 +12,53 @@ from dataclasses import dataclass
 
 from bisectorch.model import Quote, Route
 
+OVERLAY = "overlay"
+WHEEL = "wheel"
+DOWNLOAD = "download"
+SOURCE_FROM_NOTHING = "source nothing"
+SOURCE_STEP = "source step"
+
 FIRST_GUESS_SECONDS = {
-    Route.CACHED: 0.0,
-    Route.OVERLAY: 0.3,
-    Route.WHEEL: 120.0,
-    Route.SOURCE: 1800.0,
+    OVERLAY: 0.3,
+    WHEEL: 120.0,
+    DOWNLOAD: 60.0,
+    SOURCE_FROM_NOTHING: 1800.0,
+    SOURCE_STEP: 600.0,
 }
 """Before anything was measured: an overlay is links, a wheel a download, a source build hours."""
+
+ROUTES = {
+    OVERLAY: Route.OVERLAY,
+    WHEEL: Route.WHEEL,
+    DOWNLOAD: Route.WHEEL,
+    SOURCE_FROM_NOTHING: Route.SOURCE,
+    SOURCE_STEP: Route.SOURCE,
+}
+"""The route that each kind of work is."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What there is to build one commit from.
+    """What is still to be done for a build of one commit.
 
     Attributes:
-        cached: its tree is in the store.
-        base: the routes still to be taken to have the native build that its fingerprint asks
-            for; none when it is in the store.
-        files: how many Python files the commit lays over that base.
+        base: the kind of work that yields the native build it asks for; None when it is there.
+        overlay: whether the commit's own Python files are then still to be laid.
     """
 
-    cached: bool
-    base: tuple[Route, ...]
-    files: int
+    base: str | None
+    overlay: bool
 
 
-def expected_seconds(route: Route, learned: Mapping[Route, Sequence[float]]) -> float:
-    """The expected cost of one route, given what it cost before."""
-    known = learned.get(route)
-    return statistics.median(known) if known else FIRST_GUESS_SECONDS[route]
+def expected_seconds(kind: str, learned: Mapping[str, Sequence[float]]) -> float:
+    """The expected cost of one kind of work, given what it cost before."""
+    known = learned.get(kind)
+    return statistics.median(known) if known else FIRST_GUESS_SECONDS[kind]
 
 
-def quote(sha: str, situation: Situation, learned: Mapping[Route, Sequence[float]]) -> Quote:
-    """The cheapest route to a build of ``sha``.
-
-    A commit without files of its own is its base, so its route is the base's.
-    """
-    routes = situation.base + ((Route.OVERLAY,) if situation.files else ())
-    if situation.cached or not routes:
+def quote(sha: str, situation: Situation, learned: Mapping[str, Sequence[float]]) -> Quote:
+    """What is still to be done for ``sha``, and its expected cost in seconds."""
+    kinds = [*filter(None, [situation.base]), *((OVERLAY,) if situation.overlay else ())]
+    if not kinds:
         return Quote(sha, Route.CACHED, 0.0)
-    return Quote(sha, routes[-1], sum(expected_seconds(route, learned) for route in routes))
+    return Quote(sha, ROUTES[kinds[-1]], sum(expected_seconds(kind, learned) for kind in kinds))

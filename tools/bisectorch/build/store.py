@@ -3,11 +3,14 @@
 Layout, all beneath one root::
 
     version               the layout's number
-    trees/<kk>/<key>/     stamp.json, and the tree itself in tree/
+    trees/<kk>/<key>/     stamp.json, the tree itself in tree/, a native build's manifest.json
     tmp/<kk>/<key>/       one being made; whoever holds the key's lock owns it. As deep as in
                           trees/, so that relative links between trees outlive the renaming
     locks/<key>.lock      one lock a key, across processes and threads
     logs/<key>.log        what the tools said while making it
+    failures/<key>.json   why it could not be made
+    builders/<name>/      a source builder: its environment and its kept checkout
+    learned.jsonl         what builds cost
 """
 
 from __future__ import annotations
@@ -72,6 +75,10 @@ class Store:
             return None
         good = isinstance(stamp, dict) and stamp.get("key") == key
         return stamp if good and stamp.get("version") == VERSION else None
+
+    def beside(self, key: str, name: str) -> Path:
+        """Where a maker that wrote ``name`` beside its tree finds it again."""
+        return self._entry(key) / name
 
     def log_path(self, key: str) -> Path:
         """Where the maker of ``key`` may keep what its tools said; the directory exists."""
