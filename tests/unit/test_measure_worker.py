@@ -132,3 +132,19 @@ def test_results_that_mean_skipped(result: Any) -> None:
     session = Session()
     session.benchmark = SimpleNamespace(do_run=lambda: result, type="track")
     assert answer(session, {"do": "run", "with": {}}) == {"skipped": "skipped"}
+
+
+@pytest.mark.parametrize("first", [0.3, 2.0])
+def test_a_slow_first_call_does_not_settle_the_number(
+    first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that loads something is not what the others cost; one of seconds is believed."""
+    session = Session()
+    durations = iter([first])
+    session.benchmark = SimpleNamespace(warmup_time=0.0, _attr_sources=[])
+    session.timed_and_wall = lambda units: (  # type: ignore[method-assign]
+        (d := next(durations, 0.001 * units)),
+        d,
+    )
+    monkeypatch.setattr(worker, "how_to_take", lambda benchmark: (lambda units: [], 1))
+    assert session.calibrate(0.01)["number"] == (10 if first < 1 else 1)

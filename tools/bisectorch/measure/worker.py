@@ -31,6 +31,9 @@ UNTIMED_FACTOR = 4.0
 DISTURBED_FACTOR = 2.0
 """A single call this many times longer than the usual one may have been interrupted."""
 
+LONG_CALL_SECONDS = 1.0
+"""A first call that takes longer is not worth a second one to calibrate by."""
+
 TEXT_LIMIT = 300
 """Characters of an exception's message that are told."""
 
@@ -106,9 +109,11 @@ class Session:
         if getattr(benchmark, "timer", None) in (time.perf_counter, time.monotonic, time.time):
             self.core_clock = CoreClock.open()
         seconds = float(own_attribute(benchmark, "sample_time", sample_seconds))
+        # The first call may pay for what later ones find done, and fill a sample by that alone.
+        timed, wall = self.timed_and_wall(1)
+        wanted = units = 1
         warm = time.perf_counter() + warm_up_seconds(benchmark)
-        units = 1
-        while True:
+        while wall < LONG_CALL_SECONDS:
             timed, wall = self.timed_and_wall(units)
             wanted = min(fill(units, timed, seconds), fill(units, wall, UNTIMED_FACTOR * seconds))
             full = timed >= seconds or wall >= UNTIMED_FACTOR * seconds
