@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -54,19 +53,22 @@ def bisect(
     loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, free_of_blocks)
     began = clock()
     spent_before = loop.knowledge.seconds
-    pending = deque(Search(w, session.header.range.line) for w in session.header.workloads)
-    while pending:
-        search = pending.popleft()
-        if loop.baseline_failure(search):
-            continue
-        evidence = loop.evidence(search, spent_before + clock() - began)
-        decision = searcher.decide(evidence, BATCH)
-        loop.report(search, decision)
-        if decision.probes:
-            if loop.probe(search, decision.probes):
-                pending.append(search)
-        elif not search.merge:
-            pending.extend(loop.descents(search, decision.steps))
+    searches = [Search(w, session.header.range.line) for w in session.header.workloads]
+    settled: dict[Search, int] = {}
+    # A block measured for one search may tell another something new, so a search is asked again
+    # whenever its workload has more observations than when it ended.
+    while open_searches := [s for s in searches if settled.get(s) != loop.heard(s)]:
+        for search in open_searches:
+            settled[search] = loop.heard(search)
+            if loop.baseline_failure(search):
+                continue
+            evidence = loop.evidence(search, spent_before + clock() - began)
+            decision = searcher.decide(evidence, BATCH)
+            loop.report(search, decision)
+            if decision.probes:
+                loop.probe(search, decision.probes)
+            elif not search.merge:
+                searches += [s for s in loop.descents(search, decision.steps) if s not in searches]
     loop.refuse_if_nothing_ran()
     if not loop.knowledge.finished:
         loop.record(End(spent_before + clock() - began))
@@ -139,9 +141,14 @@ class _Loop:
                 "Choose a FROM where the benchmark works."
             )
 
-    def probe(self, search: Search, probes: Sequence[Probe]) -> bool:
-        """Build and measure what the search asked for; False when nothing came of it."""
-        before = self.knowledge.events
+    def heard(self, search: Search) -> int:
+        """How much is known of the search's workload: it grows with all that may change it."""
+        return len(self.knowledge.observations[search.workload.name]) + len(
+            self.knowledge.unbuildable
+        )
+
+    def probe(self, search: Search, probes: Sequence[Probe]) -> None:
+        """Build and measure what the search asked for."""
         for probe in probes:
             wanted = [search.line[index] for index in self._with_anchors(search, probe)]
             builds = self._obtain(wanted)
@@ -156,7 +163,6 @@ class _Loop:
                     self._reporter.found(
                         f"{observation.sha[:10]} {observation.outcome.value}: {observation.reason}"
                     )
-        return self.knowledge.events > before
 
     def _with_anchors(self, search: Search, probe: Probe) -> list[int]:
         """The probe's positions, and both ends of the line to tie its block to the others."""

@@ -70,7 +70,8 @@ def _workload_findings(
     verdict, needed = decision.verdict, decision.needed
     if verdict is None:
         verdict = Verdict.INCONCLUSIVE
-        needed = f"the session was cut short; go on with `bisectorch resume {header.session}`"
+        if not knowledge.finished:
+            needed = f"the session was cut short; go on with `bisectorch resume {header.session}`"
     elif verdict is Verdict.CULPRITS and not culprits:
         verdict = Verdict.NO_CHANGE
     return WorkloadFindings(
