@@ -374,7 +374,7 @@ MATMUL = (
 CHECKS = (
     Step(
         "checks",
-        "Check shapes in the matrix functions",
+        "Check shapes and types in the matrix functions",
         (
             Put(FUNCTIONS + "checks.py", "checks.py"),
             Replace(
