@@ -150,7 +150,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
         self, conf: Any, repo: Any, say: Callable[[str], None]
     ) -> tuple[GitHistory, Ladder]:
         settings = Settings.from_conf(conf)
-        history = GitHistory(Path(repo._path), settings.classes)
+        history = GitHistory(Path(repo._path), settings.classes, conf.branches[0])
         ladder = Ladder(
             history,
             Store(settings.store),
@@ -160,6 +160,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
             settings.classes.is_python,
             say,
             recipe=self._recipe(conf, Path(repo._path), settings.source),
+            retry_failed=getattr(conf, "bisectorch_retry_failed", False),
         )
         return history, ladder
 
@@ -181,7 +182,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
             root=source.root,
             smoke=source.smoke,
             timeout_seconds=source.timeout_seconds,
-            memory_bytes=source.memory_bytes,
+            memory_bytes=getattr(conf, "bisectorch_build_memory", None) or source.memory_bytes,
         )
         return recipe if source.jobs is None else replace(recipe, jobs=source.jobs)
 

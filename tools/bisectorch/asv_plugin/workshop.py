@@ -46,7 +46,7 @@ def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter)
     """
     settings = Settings.from_conf(conf)
     repo = _open_repo(conf)
-    history = GitHistory(Path(repo._path), settings.classes)
+    history = GitHistory(Path(repo._path), settings.classes, conf.branches[0])
     environment = _choose_environment(conf, env_spec, reporter)
     reporter.progress(f"preparing environment {environment.name}")
     environment.create()

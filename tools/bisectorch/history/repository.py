@@ -6,15 +6,19 @@ import contextlib
 import itertools
 import os
 import re
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from bisectorch.errors import BisectorchError, EnvironmentFailure, UsageError
 from bisectorch.history.classes import PathClasses
 from bisectorch.history.fingerprint import Fingerprint
+from bisectorch.history.ranges import Between, Dated, Listed, date_in, parse
 from bisectorch.history.rawlog import ABSENT, FORMAT, Entry, read_log
 from bisectorch.model import Commit, CommitRange, PathClass, TreeFile
 
@@ -38,6 +42,8 @@ _LOG = (
     *("--first-parent", "--diff-merges=first-parent", "--encoding=UTF-8", f"--format={FORMAT}"),
 )
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NOW_SECONDS = 5
+_SHALLOW = "this clone is shallow, try: git fetch --unshallow"
 
 
 class GitHistory:
@@ -46,14 +52,18 @@ class GitHistory:
     Args:
         repo_path: a work tree or a bare repository (asv's mirror is one).
         classes: how its files are divided.
+        branch: what ``ALL`` and ``--since`` are about when they name nothing.
 
     Raises:
         UsageError: ``repo_path`` is not a git repository.
         EnvironmentFailure: git is not installed.
     """
 
-    def __init__(self, repo_path: Path | str, classes: PathClasses) -> None:
+    def __init__(
+        self, repo_path: Path | str, classes: PathClasses, branch: str | None = None
+    ) -> None:
         self.classes = classes
+        self._branch = branch or "HEAD"
         try:
             self._repo = git.Repo(repo_path)
         except (git.InvalidGitRepositoryError, git.NoSuchPathError, ValueError) as error:
@@ -64,13 +74,32 @@ class GitHistory:
             raise _no_git() from error
 
     def range(self, spec: str) -> CommitRange:
-        """Resolve ``FROM..TO`` along first parents, FROM first.
+        """Resolve a range along first parents, FROM first.
 
-        Either side may be any name git knows (tag, branch, short object name); an empty one is
-        HEAD. UsageError, one line that says what to write instead, when the range names
-        nothing, is reversed, holds one commit, or does not run along first parents.
+        ``FROM..TO``: either side may be any name git knows (tag, branch, short object name) or
+        ``NAME@{DATE}``, the newest commit of that name's line no later than the date; an empty
+        one is HEAD. ``--since=DATE [--until=DATE] [NAME]``: FROM is the last commit before.
+        ``ALL``: the branch from its first commit. ``HASHFILE:FILE``: the commits that the file
+        names, on one line; what lies between two of them counts as one change.
+
+        UsageError, one line that says what to write instead, when the range names nothing, is
+        reversed, holds one commit, or does not run along first parents.
         """
-        start, end = self._ends(spec)
+        form = parse(spec)
+        if isinstance(form, Listed):
+            return CommitRange(spec, self._listed(form.file))
+        if isinstance(form, Between):
+            start, end = self._ends(spec, form)
+        elif isinstance(form, Dated):
+            end = self._last_before(form.name or self._branch, form.until)
+            first = self._last_before(end, form.since, missing_is_root=True)
+            start = self._distinct(spec, first, end)
+        else:
+            end = self._resolve(self._branch)
+            start = self._distinct(spec, self._root(end), end)
+        return CommitRange(spec, self._line(spec, start, end))
+
+    def _line(self, spec: str, start: str, end: str) -> tuple[Commit, ...]:
         entries = self._log([f"{start}..{end}", "--reverse"])
         first = next(entries)
         if first.parents[:1] != (start,):
@@ -81,7 +110,83 @@ class GitHistory:
                 f"start at the newest commit of that line which FROM holds: {better}"
             )
         baseline = self._log([start, "--max-count=1"])
-        return CommitRange(spec, self._commits(itertools.chain(baseline, [first], entries)))
+        return self._commits(itertools.chain(baseline, [first], entries))
+
+    def _listed(self, file: str) -> tuple[Commit, ...]:
+        """The commits that a file names, each with all that changed since the one before."""
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8", "replace")
+        except OSError as error:
+            raise UsageError(f"HASHFILE:{file} cannot be read: {error.strerror}") from error
+        wanted = {self._resolve(line.strip()) for line in text.splitlines() if line.strip()}
+        if len(wanted) < 2:
+            raise UsageError(f"HASHFILE:{file} must name two commits or more, one a line")
+        with tempfile.TemporaryFile() as names:
+            names.write("".join(f"{sha}\n" for sha in sorted(wanted)).encode("ascii"))
+            names.seek(0)
+            with self._stream(["rev-list", "--topo-order", "--stdin"], names) as output:
+                tip = output.readline().decode("ascii").strip()
+                output.read()
+        missing = set(wanted)
+        with self._stream(["rev-list", "--first-parent", tip]) as output:
+            for raw in output:
+                oldest = raw.decode("ascii").strip()
+                missing.discard(oldest)
+                if not missing:
+                    # git must not find its output closed: that would be a fault of its own.
+                    output.read()
+                    break
+        if missing:
+            raise UsageError(
+                f"HASHFILE:{file} names {min(missing)[:10]}, which is not on the first-parent "
+                f"line of {tip[:10]}: the commits of a range must lie on one line"
+            )
+        kept: list[Commit] = []
+        paths: dict[str, None] = {}
+        for commit in self._line(f"{oldest}..{tip}", oldest, tip):
+            paths.update(dict.fromkeys(commit.paths))
+            if commit.sha in wanted:
+                strongest = self.classes.strongest(paths)
+                kept.append(replace(commit, paths=tuple(paths), path_class=strongest))
+                paths.clear()
+        return tuple(kept)
+
+    def _last_before(self, name: str, date: str | None, *, missing_is_root: bool = False) -> str:
+        """The newest commit on the name's first-parent line no later than the date."""
+        tip = self._resolve(name)
+        if date is None:
+            return tip
+        limit = self._ask("rev-parse", f"--since={date}")[1].partition("=")[2]
+        if not limit.isdigit() or (
+            # What git cannot read as a date it takes for the present.
+            abs(time.time() - int(limit)) < _NOW_SECONDS
+            and date.strip().lower() not in ("now", "today")
+        ):
+            raise UsageError(f"{date!r} is not a date; write 2017-05-01, or '2 weeks ago'")
+        found = self._ask("rev-list", "-1", "--first-parent", f"--min-age={limit}", tip)[1]
+        if found:
+            return found
+        if missing_is_root:
+            return self._root(tip)
+        raise UsageError(f"nothing was committed to {name} by {date}; its history begins later")
+
+    def _root(self, tip: str) -> str:
+        if self.is_shallow:
+            raise UsageError(
+                f"the first commit of {tip[:10]} is not here: {_SHALLOW}, or name a FROM that is"
+            )
+        with self._stream(["rev-list", "--first-parent", "--max-parents=0", tip]) as output:
+            return str(output.read().decode("ascii").split()[0])
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether commits were left out when the repository was cloned."""
+        return self._ask("rev-parse", "--is-shallow-repository")[1] == "true"
+
+    def _distinct(self, spec: str, start: str, end: str) -> str:
+        if start == end:
+            raise UsageError(f"{spec!r} holds one commit, {end[:10]}: choose a longer range")
+        return start
 
     def commit(self, name: str) -> Commit:
         """One commit by any name git knows; UsageError when there is none."""
@@ -140,13 +245,9 @@ class GitHistory:
                         raise EnvironmentFailure(f"git stopped in the middle of object {blob}")
                     yield blob, data
 
-    def _ends(self, spec: str) -> tuple[str, str]:
+    def _ends(self, spec: str, form: Between) -> tuple[str, str]:
         """The object names of FROM and TO, TO being a later commit of the same history."""
-        left, dots, right = spec.partition("..")
-        if not dots:
-            raise UsageError(f"{spec!r} names one commit: write a range, FROM..TO")
-        if right.startswith("."):
-            raise UsageError(f"{spec!r} has three dots: write FROM..TO with two")
+        left, right = form.left, form.right
         start, end = self._resolve(left or "HEAD"), self._resolve(right or "HEAD")
         if start == end:
             raise UsageError(
@@ -166,13 +267,19 @@ class GitHistory:
 
     def _resolve(self, name: str) -> str:
         if name.startswith("-"):
-            raise UsageError(f"{name!r} looks like an option, not like a commit")
+            raise UsageError(
+                f"{name!r} looks like an option, not like a commit; "
+                f"a tag of that name is refs/tags/{name}"
+            )
+        dated = date_in(name)
+        if dated:
+            return self._last_before(*dated)
         status, found, error = self._ask("rev-parse", "--verify", f"{name}^{{commit}}")
         if status or not _OBJECT_NAME.fullmatch(found):
             if "is ambiguous" in error:
                 hint = "more than one object starts like this: give more digits"
-            elif self._ask("rev-parse", "--is-shallow-repository")[1] == "true":
-                hint = "this clone is shallow, try: git fetch --unshallow"
+            elif self.is_shallow:
+                hint = _SHALLOW
             else:
                 hint = "try: git fetch --tags"
             raise UsageError(f"no commit is named {name!r} in {self._repo.git_dir} ({hint})")

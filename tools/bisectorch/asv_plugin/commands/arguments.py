@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
+from typing import Any
+
+from bisectorch.asv_plugin.settings import read_size
+from bisectorch.errors import UsageError
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -67,3 +72,52 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         metavar="SESSION",
         help="The session's name or the path of its log. Default: the latest one.",
     )
+
+
+def add_dates(parser: argparse.ArgumentParser) -> None:
+    """``--since`` and ``--until``: a range by dates, as git log takes it."""
+    parser.add_argument(
+        "--since",
+        metavar="DATE",
+        help="In place of FROM..TO: from the last commit before DATE, to --until or the newest.",
+    )
+    parser.add_argument("--until", metavar="DATE", help="With --since: to the last commit by DATE.")
+
+
+def range_spec(args: argparse.Namespace) -> str:
+    """The range that was asked for, as ``GitHistory.range`` reads it."""
+    if args.since is None and args.until is None:
+        if args.range is None:
+            raise UsageError("say which commits: FROM..TO, or --since DATE")
+        return str(args.range)
+    words = [f"--{name}={value}" for name in ("since", "until") if (value := getattr(args, name))]
+    return shlex.join([*words, *([args.range] if args.range else [])])
+
+
+def memory(text: str) -> int:
+    """``16G`` or ``500M`` as bytes."""
+    try:
+        return read_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_building(parser: argparse.ArgumentParser) -> None:
+    """What may be said about builds from source."""
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="Try to build again what is known not to build.",
+    )
+    parser.add_argument(
+        "--build-memory",
+        type=memory,
+        metavar="SIZE",
+        help="Stop a build whose processes together take more memory than this (16G, 500M).",
+    )
+
+
+def apply_building(conf: Any, args: argparse.Namespace) -> None:
+    """Put what was said about builds where the environment finds it."""
+    conf.bisectorch_retry_failed = args.retry_failed
+    conf.bisectorch_build_memory = args.build_memory

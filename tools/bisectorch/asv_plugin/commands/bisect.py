@@ -49,9 +49,12 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
         parser.add_argument(
             "range",
             metavar="FROM..TO",
+            nargs="?",
             help="""Range of commits, searched along first parents. FROM is the trusted
-            baseline and is measured too.""",
+            baseline and is measured too. Names, tags, NAME@{2017-05-01}; or ALL, or
+            HASHFILE:FILE as in asv run.""",
         )
+        arguments.add_dates(parser)
         common_args.add_bench(parser)
         parser.add_argument(
             "--smallest-step",
@@ -92,6 +95,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             action="store_true",
             help="Do not save any results, nor the session's log, to disk.",
         )
+        arguments.add_building(parser)
         arguments.add_format(parser)
         common_args.add_parallel(parser)
         common_args.add_show_stderr(parser)
@@ -110,6 +114,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
 
 def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     """One session: resolve, discover, search; the log and asv's results are on disk after it."""
+    spec = arguments.range_spec(args)
     if not args.bench:
         raise UsageError("say which benchmark to bisect with -b REGEX")
     with (
@@ -119,8 +124,9 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     ):
         results_dir = scratch if args.dry_run else conf.results_dir
         conf.results_dir = results_dir
+        arguments.apply_building(conf, args)
         workshop = open_workshop(conf, args.env_spec, reporter)
-        commits = workshop.history.range(args.range)
+        commits = workshop.history.range(spec)
         machine = identify(args.machine, results_dir)
         reporter.progress("discovering benchmarks")
         workloads, benchmarks = discover(

@@ -72,6 +72,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             metavar="TIME",
             help="A new budget, counted from the session's beginning.",
         )
+        arguments.add_building(parser)
         common_args.add_parallel(parser)
         common_args.add_show_stderr(parser)
         parser.set_defaults(func=cls.run_from_args)
@@ -90,6 +91,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             if args.budget is not None:
                 header = replace(session.header, budget_seconds=args.budget)
                 session = replace(session, header=header)
+            arguments.apply_building(conf, args)
             workshop = open_workshop(conf, [session.header.environment], reporter)
             benchmarks = Benchmarks.load(conf)
             _refuse_changed_benchmarks(session, benchmarks)
