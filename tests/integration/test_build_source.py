@@ -4,16 +4,19 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bisectorch.build import Ladder, Places, Recipe, Step, Store
+from bisectorch.build.source import DEFAULT_COMMAND
 from bisectorch.build.unpack import unpack
-from bisectorch.errors import Unbuildable
+from bisectorch.errors import EnvironmentFailure, Unbuildable
 from bisectorch.history import GitHistory
 from bisectorch.model import Build, Commit, Route
+from minihistory import MiniRepo
 from nativehistory import UNBUILDABLE, NativeHistory, make_history, path_classes
 
 STAMPED = "quick/version.py"
@@ -195,6 +198,212 @@ def run(cwd: Path, *command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def sequence(*commands: Sequence[str]) -> object:
-    """Steps that run these commands, whatever the places."""
-    return lambda places: [Step(tuple(command)) for command in commands]
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> NativeHistory:
+    """Two commits of one package, the second with another native fingerprint; nothing compiled."""
+    story = NativeHistory(MiniRepo(tmp_path_factory.mktemp("small") / "repo"))
+    setup = "from setuptools import setup\nsetup(name='quick', version='1', packages=['quick'])\n"
+    story.add("first", 1, {"setup.py": setup, "quick/__init__.py": "def cost():\n    return 1\n"})
+    story.add("second", 1, {"native.c": "int x;\n"})
+    story.add("new module", 1, {"quick/more.py": "M = 1\n"})
+    story.add("unheard-of", 1, {"quick/sub/__init__.py": "", "quick/sub/x.py": "X = 1\n"})
+    return story
+
+
+@pytest.fixture(scope="module")
+def pip_yard(small: NativeHistory, tmp_path_factory: pytest.TempPathFactory) -> Yard:
+    """A store whose builder's environment is made once, whatever the commands."""
+    return Yard(small, tmp_path_factory.mktemp("pip") / "store")
+
+
+def script(text: str) -> Callable[[Places], list[Step]]:
+    """A build that is this shell script."""
+    return lambda places: [Step(("sh", "-c", text), {"WHEELS": str(places.build_cache_dir)})]
+
+
+BUILD = 'python setup.py -q bdist_wheel -d "$WHEELS"'
+
+
+def refused(yard: Yard, label: str, text: str, **changes: object) -> str:
+    """Why a commit does not build by this script."""
+    ladder = yard.ladder(steps=script(text), text=(text,), **changes)
+    with pytest.raises(Unbuildable) as caught:
+        ladder.provide(yard.commit(label))
+    assert "\n" not in caught.value.reason
+    assert not list((yard.store.root / "tmp").glob("*/*")), "nothing is left behind"
+    return caught.value.reason
+
+
+def test_asvs_own_command_builds_by_default(pip_yard: Yard) -> None:
+    """Through pip, in the kept checkout."""
+    command = DEFAULT_COMMAND[0].split()
+
+    def steps(places: Places) -> list[Step]:
+        names = {"build_cache_dir": places.build_cache_dir, "build_dir": places.build_dir}
+        return [Step(tuple(word.format(**names) for word in command))]
+
+    build = pip_yard.ladder(steps=steps, text=DEFAULT_COMMAND).provide(pip_yard.commit("first"))
+    assert cost(build) == 1
+    assert build.route is Route.SOURCE
+
+
+def test_where_a_file_goes_is_proven_or_built(pip_yard: Yard) -> None:
+    """A module beside others is laid; a package that no rule explains makes a build of its own."""
+    ladder = pip_yard.ladder(steps=script(BUILD), text=(BUILD,))
+    builds = {label: ladder.provide(pip_yard.commit(label)) for label in pip_yard.story.shas}
+    assert builds["second"].route is Route.SOURCE
+    assert builds["new module"].route is Route.OVERLAY
+    assert (Path(builds["new module"].tree) / "quick" / "more.py").is_file()
+    assert builds["unheard-of"].route is Route.SOURCE
+    assert not (Path(builds["unheard-of"].tree) / "quick" / "sub").exists(), "it is not listed"
+
+
+def test_a_build_that_hangs_is_stopped_with_all_it_started(pip_yard: Yard, tmp_path: Path) -> None:
+    """At its time limit; and it is tried again when the limit is raised."""
+    text = f"sleep 600 & echo $! > {tmp_path}/child; wait"
+    assert "ran out of time" in refused(pip_yard, "second", text, timeout_seconds=0.7)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not alive(child))
+    pip_yard.said.clear()
+    assert "ran out of time" in refused(pip_yard, "second", text, timeout_seconds=0.7)
+    assert not pip_yard.said, "what is known is not tried again"
+    refused(pip_yard, "second", text, timeout_seconds=0.8)
+    assert pip_yard.said
+
+
+def test_a_build_that_takes_too_much_memory_is_stopped(pip_yard: Yard) -> None:
+    """It and its children together."""
+    text = 'python -c "x = bytearray(1 << 28); import time; time.sleep(60)" & wait'
+    reason = refused(pip_yard, "second", text, memory_bytes=100 << 20)
+    assert "took more than 0.1 GiB of memory" in reason
+
+
+def test_a_build_that_says_very_much_keeps_a_bounded_log(pip_yard: Yard) -> None:
+    """Its beginning and its end, where the telling lines are."""
+    much = "head -c 1000000000 /dev/zero | tr '\\0' x"
+    text = f"echo beginning; {much}; echo; echo 'a.c: error: no'; false"
+    assert "a.c: error: no" in refused(pip_yard, "second", text)
+    log = max((pip_yard.store.root / "logs").glob("*.log"), key=lambda path: path.stat().st_mtime)
+    assert log.stat().st_size < 5 << 20
+    kept = log.read_bytes()
+    assert b"beginning" in kept[:10000]
+    assert b"bytes left out" in kept
+
+
+def test_a_failure_is_remembered_until_told_to_forget(pip_yard: Yard, tmp_path: Path) -> None:
+    """For every commit of the fingerprint, across sessions."""
+    text = f"test -e {tmp_path}/mended && {BUILD}"
+    refused(pip_yard, "second", text)
+    (tmp_path / "mended").touch()
+    pip_yard.said.clear()
+    refused(pip_yard, "new module", text)
+    ladder = pip_yard.ladder(steps=script(text), text=(text,))
+    assert ladder.quote(pip_yard.commit("second")).seconds == 0.0
+    assert not pip_yard.said
+    again = pip_yard.ladder(retry_failed=True, steps=script(text), text=(text,))
+    assert cost(again.provide(pip_yard.commit("second"))) == 1
+
+
+def test_an_in_place_failure_is_tried_from_nothing(pip_yard: Yard) -> None:
+    """What an earlier build left in the way is cleaned away, and never trusted."""
+    text = f"test ! -e left && touch left && {BUILD}"
+    ladder = pip_yard.ladder(steps=script(text), text=(text,))
+    pip_yard.said.clear()
+    assert cost(ladder.provide(pip_yard.commit("first"))) == 1
+    assert cost(ladder.provide(pip_yard.commit("second"))) == 1
+    assert [line.split()[-1] for line in pip_yard.compilations][-2:] == ["source", "nothing"]
+
+
+TWICE = f'{BUILD}; cp "$WHEELS"/*.whl "$WHEELS/b-1-py3-none-any.whl"'
+
+
+@pytest.mark.parametrize("text", ["true", TWICE])
+def test_a_command_that_leaves_no_wheel_is_told(pip_yard: Yard, text: str) -> None:
+    """Or more than one: which it was to be is not guessed."""
+    assert "it must leave one" in refused(pip_yard, "second", text)
+
+
+def test_a_full_disk_is_no_fault_of_the_commit(pip_yard: Yard) -> None:
+    """It is the machine's, and is not remembered against the commit."""
+    text = "echo 'cc1: fatal error: x.o: No space left on device'; false"
+    ladder = pip_yard.ladder(steps=script(text), text=(text,))
+    for _ in range(2):
+        with pytest.raises(EnvironmentFailure, match="the disk is full"):
+            ladder.provide(pip_yard.commit("second"))
+
+
+SESSION = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from minihistory import MiniRepo
+from nativehistory import NativeHistory
+from test_build_source import Yard, script
+repo, store, sha, text = sys.argv[3:]
+yard = Yard(NativeHistory(MiniRepo(Path(repo))), Path(store))
+yard.ladder(steps=script(text), text=(text,)).provide(yard.history.commit(sha))
+print(len(yard.compilations))
+"""
+
+
+def session(yard: Yard, label: str, text: str) -> subprocess.Popen[str]:
+    """Another process that builds a commit by this script and says how often it built."""
+    folder = Path(__file__).parent
+    given = [str(folder), str(folder.parent), str(yard.story.repo.path), str(yard.store.root)]
+    command = [sys.executable, "-c", SESSION, *given, yard.story.shas[label], text]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_session_that_is_killed_leaves_nothing_that_is_trusted(
+    pip_yard: Yard, tmp_path: Path
+) -> None:
+    """Its build is ended by the next session, which starts from nothing."""
+    killed = session(pip_yard, "second", f"touch left; echo $$ > {tmp_path}/pid; sleep 600; true")
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    killed.kill()
+    killed.communicate()
+    orphan = int((tmp_path / "pid").read_text())
+    assert alive(orphan)
+    pip_yard.said.clear()
+    text = f"test ! -e left && {BUILD}"
+    build = pip_yard.ladder(steps=script(text), text=(text,)).provide(pip_yard.commit("second"))
+    assert cost(build) == 1
+    wait_until(lambda: not alive(orphan))
+    assert [line.split()[-1] for line in pip_yard.compilations] == ["nothing"]
+
+
+def test_two_sessions_build_one_fingerprint_once(pip_yard: Yard) -> None:
+    """The second waits, and takes what the first made; of another commit, too."""
+    text = f"sleep 1; {BUILD}"
+    both = [session(pip_yard, label, text) for label in ("second", "new module")]
+    said = [int(process.communicate()[0]) for process in both]
+    assert sorted(said) == [0, 1]
+
+
+def test_a_submodule_that_cannot_be_fetched_is_told(tmp_path: Path) -> None:
+    """As an outcome of the commit; but not remembered, since it may be there tomorrow."""
+    story = make_history(tmp_path)
+    (tmp_path / "tally").rename(tmp_path / "gone")
+    yard = Yard(story, tmp_path / "store")
+    for _ in range(2):
+        with pytest.raises(Unbuildable, match=r"a submodule of \w+ cannot be fetched: fatal: "):
+            yard.ladder(requirements=()).provide(yard.commit("start"))
+    (tmp_path / "gone").rename(tmp_path / "tally")
+    assert cost(yard.ladder(requirements=("wheel",)).provide(yard.commit("start"))) == 100
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    """Wait for something that comes, however slow the machine."""
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never came")
