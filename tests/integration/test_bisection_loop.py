@@ -231,3 +231,13 @@ def test_a_metric_that_reaches_zero_is_bisected() -> None:
         session(commits, SMALL), FakeMeasurer({SMALL.name: levels_of}, sigma=0.0, drift=0.0)
     )
     assert found(findings) == [commits[7].sha]
+
+
+def test_a_cancelling_pair_is_seen_where_builds_are_cheap() -> None:
+    """A regression reverted three commits later, between equal ends: both are named."""
+    commits = line(24)
+    findings = run(
+        session(commits, SMALL),
+        FakeMeasurer({SMALL.name: levels(commits, {10: 0.2, 13: 1 / 1.2 - 1})}),
+    )
+    assert found(findings) == [commits[10].sha, commits[13].sha]

@@ -92,7 +92,8 @@ class BayesSearcher:
                 limit,
                 [Probe(tuple(ends), self.start_runs, Purpose.ENDS)],
             )
-        grid = missing_targets(evidence, sums, first, last, self.cells)
+        cells, grid_runs = self._grid(evidence, first, last)
+        grid = missing_targets(evidence, sums, first, last, cells)
         if grid and not spent:
             return self._go(
                 evidence,
@@ -100,7 +101,7 @@ class BayesSearcher:
                 beliefs,
                 located,
                 limit,
-                [Probe(tuple(grid[:batch]), self._grid_runs(), Purpose.GRID)],
+                [Probe(tuple(grid[:batch]), grid_runs, Purpose.GRID)],
             )
         if beliefs is None or ends:
             return self._end(
@@ -148,8 +149,16 @@ class BayesSearcher:
     def _last(self, evidence: Evidence) -> int | None:
         return next((x for x in reversed(range(evidence.size)) if x not in evidence.failed), None)
 
-    def _grid_runs(self) -> int:
-        return self.start_runs
+    def _grid(self, evidence: Evidence, first: int, last: int) -> tuple[int, int]:
+        """The cells of the starting grid, and the runs of each of its commits.
+
+        All commits of a level inform it, so where builds are cheaper than runs the same runs
+        are spread over more commits: what cancels between two of them is then seen.
+        """
+        quotes = sorted(x for x in evidence.build_seconds[first + 1 : last] if x > 0)
+        if quotes and quotes[len(quotes) // 2] < 0.5 * evidence.run_seconds:
+            return self.cells * self.start_runs, 1
+        return self.cells, self.start_runs
 
     def _settled(self, beliefs: Beliefs, located: list[Located]) -> bool:
         """Every step is closed, and what is left over is less than the confidence allows."""
