@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from bisectorch.build import Store
+from bisectorch.build.unpack import unpack
 from bisectorch.errors import EnvironmentFailure, Unbuildable
+from minihistory import make_wheel
 
 KEY = "ab" * 32
 OTHER = "cd" * 32
@@ -65,6 +67,7 @@ SLOW_MAKER = """
 import sys, time
 from pathlib import Path
 from bisectorch.build import Store
+from bisectorch.build.unpack import unpack
 
 def make(tree):
     (tree / "file").write_text("half")
@@ -242,3 +245,105 @@ def test_the_stamp_says_when_and_how_long(tmp_path: Path) -> None:
     assert about
     assert before <= int(str(about["created"])) <= time.time()
     assert float(str(about["seconds"])) >= 0
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from bisectorch.build import Store
+from bisectorch.build.unpack import unpack
+store = Store(sys.argv[1])
+assert store.get(sys.argv[2])
+print("holding", flush=True)
+sys.stdin.read()
+"""
+
+
+def sized(store: Store, key: str, size: int, **about: object) -> Path:
+    """A tree of so many bytes."""
+    return store.make(key, lambda tree: (tree / "x").write_bytes(bytes(size)) and None, about)
+
+
+def keys(store: Store) -> set[str]:
+    """What is there."""
+    return {entry.key for entry in store.entries()}
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    """Until the rest fits; what was used again stays."""
+    store = Store(tmp_path)
+    for age, key in enumerate(["aa", "bb", "cc"]):
+        sized(store, key, 1000)
+        os.utime(tmp_path / "trees" / key / key / "stamp.json", (age + 1, age + 1))
+    another = Store(tmp_path)
+    assert another.get("aa")
+    another.release()
+    store.release()
+    assert store.prune(2000) == ["bb"]
+    assert keys(store) == {"aa", "cc"}
+    assert not list((tmp_path / "tmp").glob("*/*"))
+
+
+def test_what_a_running_session_holds_stays(tmp_path: Path) -> None:
+    """As long as it runs; one that was killed holds nothing."""
+    store = Store(tmp_path)
+    sized(store, "aa", 1000)
+    store.release()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path), "aa"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout
+    assert holder.stdout.readline() == "holding\n"
+    assert store.held() == {"aa"}
+    assert store.prune(0) == []
+    holder.kill()
+    holder.communicate()
+    assert store.prune(0) == ["aa"]
+    assert not list((tmp_path / "holds").glob("*.keys")) or not store.held()
+
+
+def test_a_base_goes_with_all_that_is_laid_over_it(tmp_path: Path) -> None:
+    """And stays while any of that is held."""
+    store, session = Store(tmp_path), Store(tmp_path)
+    sized(store, "aa", 1000, kind="source")
+    sized(store, "bb", 10, kind="overlay", base="aa")
+    store.release()
+    assert session.get("bb")
+    assert store.prune(0) == []
+    session.release()
+    assert sorted(store.prune(0)) == ["aa", "bb"]
+
+
+def test_it_stays_within_its_size_by_itself(tmp_path: Path) -> None:
+    """When a native build was added; the newest is held, so it is not the one to go."""
+    for key in ("aa", "bb", "cc"):
+        sized(Store(tmp_path, 2500), key, 1000, kind="source")
+    assert "cc" in keys(Store(tmp_path))
+    assert len(keys(Store(tmp_path))) == 2
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    """A file that is gone or grew, a link that leads nowhere; what is whole has no fault."""
+    store = Store(tmp_path)
+    base, gone = sized(store, "aa", 10), sized(store, "bb", 10)
+    store.make("cc", lambda tree: (tree / "link").symlink_to(gone / "x"), {})
+    assert [list(store.faults(key)) for key in ("aa", "bb", "cc")] == [[], [], []]
+    (base / "more").write_text("more")
+    (gone / "x").unlink()
+    assert "its files changed: 1 were made, 2 are there" in list(store.faults("aa"))
+    assert "its files changed: 1 were made, 0 are there" in list(store.faults("bb"))
+    assert list(store.faults("cc")) == ["its link link leads nowhere"]
+
+
+def test_a_content_that_its_wheel_did_not_record_is_found(tmp_path: Path) -> None:
+    """Of the same size, so that only the checksum tells."""
+    wheel = make_wheel(tmp_path / "wheels")
+    store = Store(tmp_path / "store")
+    tree = store.make("aa", lambda tree: unpack(wheel, tree), {})
+    assert list(store.faults("aa")) == []
+    text = (tree / "mini" / "ops.py").read_text()
+    (tree / "mini" / "ops.py").write_text(text.replace("1", "2"))
+    assert list(store.faults("aa")) == ["the content of mini/ops.py is not what its wheel recorded"]

@@ -41,6 +41,7 @@ def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = read(
         {
             "store": "~/store",
+            "store_size": "20G",
             "sessions_dir": "logs",
             "base_wheel": {
                 "requirement": "torch==2.13.0",
@@ -57,6 +58,7 @@ def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         BaseWheel("torch==2.13.0", ("numpy",), "https://index.example.org/simple", ("--no-deps",)),
         PathClasses(("a/**",), ()),
         None,
+        20 << 30,
     )
 
 
@@ -98,7 +100,7 @@ def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ({"stor": "x"}, "bisectorch has no key 'stor'; it knows store, sessions_dir"),
+        ({"stor": "x"}, "bisectorch has no key 'stor'; it knows store, store_size, sessions_dir"),
         ({"classes": {"native": []}}, r"bisectorch\.classes has no key 'native'; .*python_only"),
         ({"base_wheel": {"with": ["numpy"]}}, "base_wheel needs requirement"),
         ({"base_wheel": {"requirement": 2}}, r"base_wheel\.requirement must be a text, not 2"),

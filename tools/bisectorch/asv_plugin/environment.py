@@ -105,6 +105,8 @@ class Bisectorch(Environment):  # type: ignore[misc]
             if repo._path not in self._ladders:
                 self._ladders[repo._path] = self._history_and_ladder(conf, repo, log.warning)
             history, ladder = self._ladders[repo._path]
+            # asv runs one commit at a time: only that one is held.
+            ladder.release()
             build = ladder.provide(history.commit(commit_hash))
         except Unbuildable as error:
             log.error(f"{commit_hash[:8]} cannot be built: {error.reason}")
@@ -153,7 +155,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
         history = GitHistory(Path(repo._path), settings.classes, conf.branches[0])
         ladder = Ladder(
             history,
-            Store(settings.store),
+            Store(settings.store, settings.most_bytes),
             self.python_executable,
             self.env_vars,
             settings.base_wheel,

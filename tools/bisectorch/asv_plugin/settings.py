@@ -19,6 +19,9 @@ from bisectorch.history import PathClasses
 STORE_VARIABLE = "BISECTORCH_STORE"
 
 
+DEFAULT_MOST_BYTES = 100 << 30
+"""Some hundred native builds of PyTorch for a CPU."""
+
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -64,6 +67,7 @@ class Settings:
 
     Attributes:
         store: where builds live; the variable ``BISECTORCH_STORE`` wins over the file.
+        most_bytes: how large its trees may grow before the least recently used are evicted.
         sessions_dir: where session logs live, beside asv's results, never inside them.
         base_wheel: the native build of every commit without native files, or None.
         classes: how the project's files are divided.
@@ -76,6 +80,7 @@ class Settings:
     base_wheel: BaseWheel | None = None
     classes: PathClasses = field(default_factory=PathClasses)
     source: SourceSettings | None = field(default_factory=lambda: SourceSettings())
+    most_bytes: int = DEFAULT_MOST_BYTES
 
     @classmethod
     def from_conf(cls, conf: object) -> Settings:
@@ -85,7 +90,7 @@ class Settings:
             UsageError: an unknown key or a value of the wrong type, by name.
         """
         section = _Section("bisectorch", getattr(conf, "bisectorch", None) or {})
-        section.allow("store", "sessions_dir", "base_wheel", "classes", "source")
+        section.allow("store", "store_size", "sessions_dir", "base_wheel", "classes", "source")
         defaults = PathClasses()
         classes = section.inner("classes")
         classes.allow("python_only", "irrelevant")
@@ -104,6 +109,7 @@ class Settings:
                 if base_wheel is None or section.has("source")
                 else None
             ),
+            most_bytes=section.size("store_size") or DEFAULT_MOST_BYTES,
         )
 
 

@@ -37,10 +37,9 @@ class _Base:
 
 @dataclass(frozen=True)
 class _Choice:
-    """The native build to stand on; where it is there, its tree and what to lay over it."""
+    """The native build to stand on; where it is there, what to lay over it and the key of both."""
 
     base: _Base
-    tree: Path | None = None
     difference: Difference | None = None
     key: str = ""
 
@@ -114,10 +113,14 @@ class Ladder:
         made: list[str] = []
         for _ in range(_ATTEMPTS):
             choice = self._choose(commit, files)
-            if choice.tree is None:
+            if choice.difference is None:
                 self._make_base(commit, files, choice.base, made)
                 continue
-            tree = self._lay(commit, choice, made)
+            base = self._store.get(choice.base.key)
+            if base is None:
+                # Evicted since we looked.
+                continue
+            tree = self._lay(commit, choice, base, made)
             route = plan.ROUTES[made[-1]] if made else Route.CACHED
             return Build(
                 sha=commit.sha,
@@ -130,6 +133,10 @@ class Ladder:
             )
         raise Unbuildable("its native build is taken away again and again: is the store too small?")
 
+    def release(self) -> None:
+        """Stand on none of the builds provided so far: they may be evicted."""
+        self._store.release()
+
     def _situation(self, commit: Commit) -> plan.Situation:
         bases = self._bases(commit)
         present = [base for base in bases if self._store.about(base.key) is not None]
@@ -140,9 +147,8 @@ class Ladder:
             # list a whole project's tree for each of thousands of commits costs more.
             return plan.Situation(None if present else bases[0].kind, bool(present))
         choice = self._choose(commit, self._files(commit))
-        if choice.tree is None:
+        if choice.difference is None:
             return plan.Situation(choice.base.kind, self._has_own_files(commit))
-        assert choice.difference is not None
         missing = not choice.difference.is_empty and self._store.about(choice.key) is None
         return plan.Situation(None, missing)
 
@@ -178,18 +184,18 @@ class Ladder:
         bases = self._bases(commit, files)
         absent: list[_Base] = []
         for base in bases:
-            tree = self._store.get(base.key)
-            manifest = None if tree is None else self._manifest(base)
-            if tree is None:
+            is_there = self._store.about(base.key) is not None
+            manifest = self._manifest(base) if is_there else None
+            if not is_there:
                 absent.append(base)
             elif manifest is None:
                 # A wheel that is no commit's build: all of the commit's files are laid.
                 everything = Difference(files, ())
                 key = self._key(base.key, "", everything)
-                return _Choice(base, tree, everything, key)
+                return _Choice(base, everything, key)
             elif (difference := installed.difference(manifest, files)) is not None:
                 key = self._key(base.key, manifest.sha, difference)
-                return _Choice(base, tree, difference, key)
+                return _Choice(base, difference, key)
         return _Choice(absent[0])
 
     def _manifest(self, base: _Base) -> Manifest | None:
@@ -271,9 +277,8 @@ class Ladder:
         )
         manifest.write(tree.parent / "manifest.json")
 
-    def _lay(self, commit: Commit, choice: _Choice, made: list[str]) -> Path:
-        base, difference = choice.tree, choice.difference
-        assert base is not None
+    def _lay(self, commit: Commit, choice: _Choice, base: Path, made: list[str]) -> Path:
+        difference = choice.difference
         assert difference is not None
         if difference.is_empty:
             return base

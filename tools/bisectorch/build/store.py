@@ -11,21 +11,28 @@ Layout, all beneath one root::
     failures/<key>.json   why it could not be made
     builders/<name>/      a source builder: its environment and its kept checkout
     learned.jsonl         what builds cost
+    holds/                what running sessions stand on; their locks
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
+import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import filelock
 
+from bisectorch.build import census
+from bisectorch.build.holds import Holds
 from bisectorch.errors import EnvironmentFailure
 
 VERSION = 1
@@ -40,18 +47,41 @@ _REFUSALS = {
 }
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One tree of the store: its key, what its stamp says, and when it was last used."""
+
+    key: str
+    about: Mapping[str, object]
+    used_seconds: float
+    is_trusted: bool
+
+    @property
+    def bytes(self) -> int:
+        """What its own files hold; links are free."""
+        size = self.about.get("bytes", 0)
+        return size if isinstance(size, int) else 0
+
+
 class Store:
     """Immutable trees under one root; safe for several processes and threads at once.
 
+    What ``get`` and ``make`` returned is held until ``release`` or the end of this object, and not
+    evicted by anybody meanwhile.
+
     Args:
         root: made when it is first needed.
+        most_bytes: how large its trees may grow before the least recently used are evicted, None
+            for any size.
 
     Raises:
         EnvironmentFailure: a newer version of the tracker wrote it.
     """
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, most_bytes: int | None = None) -> None:
         self.root = Path(root).absolute()
+        self.most_bytes = most_bytes
+        self._holds = Holds(self.root / "holds")
         self._swept = False
         version_file = self.root / "version"
         with contextlib.suppress(OSError):
@@ -64,8 +94,23 @@ class Store:
                 )
 
     def get(self, key: str) -> Path | None:
-        """The tree of ``key``, or None when there is none that can be trusted."""
-        return self._entry(key) / "tree" if self.about(key) is not None else None
+        """The tree of ``key``, from now on held, or None when there is none to be trusted."""
+        if self.about(key) is None:
+            return None
+        with self._clear_refusals():
+            if not self._holds.holds(key):
+                with self._holds.exclusively():
+                    if self.about(key) is None:
+                        return None
+                    self._holds.hold(key)
+            # Its time of use, by which the store is kept within its size.
+            with contextlib.suppress(OSError):
+                os.utime(self._entry(key) / "stamp.json")
+        return self._entry(key) / "tree"
+
+    def release(self) -> None:
+        """Stand on nothing any more; trees already handed out may then be evicted."""
+        self._holds.release()
 
     def about(self, key: str) -> Mapping[str, object] | None:
         """What the stamp of ``key`` says, or None without a valid stamp."""
@@ -105,10 +150,13 @@ class Store:
             self._prepare()
             with self._lock(key):
                 tree = self.get(key)
-                if tree is None:
-                    self._make(key, maker, about)
-                    tree = self._entry(key) / "tree"
-                return tree
+                if tree is not None:
+                    return tree
+                with self._holds.exclusively():
+                    self._holds.hold(key)
+                self._make(key, maker, about)
+        self._keep_within_size(about)
+        return self._entry(key) / "tree"
 
     def _make(self, key: str, maker: Callable[[Path], None], about: Mapping[str, object]) -> None:
         started = time.time()
@@ -117,8 +165,10 @@ class Store:
         try:
             (work / "tree").mkdir(parents=True)
             maker(work / "tree")
+            counted = census.take(work / "tree")
             stamp = {
                 **about,
+                **asdict(counted),
                 "version": VERSION,
                 "key": key,
                 "created": int(started),
@@ -137,6 +187,100 @@ class Store:
             with contextlib.suppress(OSError):
                 _remove(work)
             raise
+
+    @contextlib.contextmanager
+    def builder_lock(self, home: Path) -> Iterator[None]:
+        """While no build runs in a builder; BlockingIOError when one does."""
+        lock = filelock.FileLock(home / "lock", timeout=0)
+        try:
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise BlockingIOError(f"a build is running in {home}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything that is there, trusted or not, in no order."""
+        for path in (self.root / "trees").glob("*/*"):
+            about = self.about(path.name)
+            used = 0.0
+            with contextlib.suppress(OSError):
+                used = (path / "stamp.json").stat().st_mtime
+            yield Entry(path.name, about or {}, used, is_trusted=about is not None)
+
+    def faults(self, key: str) -> Iterator[str]:
+        """What is wrong with a tree, one line each; nothing when it is as it was made."""
+        about = self.about(key)
+        if about is None:
+            yield "it has no valid stamp"
+            return
+        tree = self._entry(key) / "tree"
+        if not tree.is_dir():
+            yield "its tree is gone"
+            return
+        counted = census.take(tree)
+        if "digest" in about and counted.digest != about["digest"]:
+            yield f"its files changed: {about['files']} were made, {counted.files} are there"
+        for name in itertools.islice(census.dangling(tree), 1):
+            yield f"its link {name} leads nowhere"
+        for name in itertools.islice(census.wrong_by_record(tree), 1):
+            yield f"the content of {name} is not what its wheel recorded"
+
+    def held(self) -> frozenset[str]:
+        """The keys that running sessions stand on, this one included."""
+        return self._holds.held()
+
+    def remove(self, keys: Collection[str]) -> list[str]:
+        """Remove trees and what is laid over them, but nothing that is held; returns the keys."""
+        removed: list[str] = []
+        away: list[Path] = []
+        with self._clear_refusals(), self._holds.exclusively():
+            held = self._holds.held()
+            above: dict[str, list[str]] = defaultdict(list)
+            for entry in self.entries():
+                above[str(entry.about.get("base"))].append(entry.key)
+            for key in keys:
+                together = [key, *above[key]]
+                if not held.isdisjoint(together):
+                    continue
+                # The overlays first: a base that goes first would leave them to be trusted.
+                for each in reversed(together):
+                    self._take_away(each, away)
+                removed += together
+        for path in away:
+            _remove(path)
+        return removed
+
+    def prune(self, most_bytes: int) -> list[str]:
+        """Evict the least recently used until the rest fits; returns the keys that are gone."""
+        entries = sorted(self.entries(), key=lambda entry: entry.used_seconds)
+        total = sum(entry.bytes for entry in entries)
+        sizes = {entry.key: entry.bytes for entry in entries}
+        gone: list[str] = []
+        for entry in entries:
+            if total <= most_bytes:
+                break
+            if entry.key not in gone:
+                removed = self.remove([entry.key])
+                gone += removed
+                total -= sum(sizes.get(key, 0) for key in removed)
+        return gone
+
+    def _keep_within_size(self, about: Mapping[str, object]) -> None:
+        # Overlays are links: counting them all for each of them would cost more than they do.
+        if self.most_bytes is not None and about.get("kind") != "overlay":
+            self.prune(self.most_bytes)
+
+    def _take_away(self, key: str, away: list[Path]) -> None:
+        """Out of sight in one step; only then piece by piece, by us or by somebody's sweep."""
+        entry = self._entry(key)
+        work = self.root / "tmp" / key[:2] / f"{key}.gone-{secrets.token_hex(4)}"
+        if entry.exists():
+            work.parent.mkdir(parents=True, exist_ok=True)
+            entry.rename(work)
+            away.append(work)
 
     def _entry(self, key: str) -> Path:
         return self.root / "trees" / key[:2] / key

@@ -4,5 +4,6 @@ from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
+from bisectorch.asv_plugin.commands.store import StoreCommand
 
-__all__ = ["Bisect", "Demo", "Log", "Preview", "Replay", "Report", "Resume"]
+__all__ = ["Bisect", "Demo", "Log", "Preview", "Replay", "Report", "Resume", "StoreCommand"]
