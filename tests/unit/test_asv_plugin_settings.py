@@ -43,6 +43,7 @@ def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
             "store": "~/store",
             "store_size": "20G",
             "sessions_dir": "logs",
+            "requirements": ["numpy<2"],
             "base_wheel": {
                 "requirement": "torch==2.13.0",
                 "with": ["numpy"],
@@ -59,6 +60,7 @@ def test_everything_said_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         PathClasses(("a/**",), ()),
         None,
         20 << 30,
+        ("numpy<2",),
     )
 
 
@@ -100,7 +102,11 @@ def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ({"stor": "x"}, "bisectorch has no key 'stor'; it knows store, store_size, sessions_dir"),
+        (
+            {"stor": "x"},
+            "bisectorch has no key 'stor'; it knows store, store_size, sessions_dir, requirements",
+        ),
+        ({"classes": {"preset": "rust"}}, "preset must be one of pytorch, python, not 'rust'"),
         ({"classes": {"native": []}}, r"bisectorch\.classes has no key 'native'; .*python_only"),
         ({"base_wheel": {"with": ["numpy"]}}, "base_wheel needs requirement"),
         ({"base_wheel": {"requirement": 2}}, r"base_wheel\.requirement must be a text, not 2"),
@@ -127,10 +133,24 @@ def test_what_is_wrong_is_named(section: object, says: str) -> None:
         read(section)
 
 
+def test_a_pure_python_project_has_classes_of_its_own() -> None:
+    """What installs it is native, its tests and documents are irrelevant; globs still win."""
+    classes = read({"classes": {"preset": "python"}}).classes
+    paths = ["a/b.py", "setup.py", "pyproject.toml", "tests/test_b.py", "a/tests/x.py", "README.md"]
+    assert [classes.classify(path).value for path in paths] == [
+        *("python", "native", "native", "irrelevant", "python", "irrelevant")
+    ]
+    mine = read({"classes": {"preset": "python", "irrelevant": []}}).classes
+    assert mine.classify("tests/test_b.py").value == "python"
+
+
 def test_the_top_level_configuration_can_be_used() -> None:
-    """asv and we can both read it, and it tracks PyTorch's own history."""
+    """asv and we can both read it, and it tracks PyTorch's own history, from source."""
     conf = Config.load(str(ROOT / "asv.conf.json"))
-    assert Settings.from_conf(conf) == Settings()
+    settings = Settings.from_conf(conf)
+    assert settings.classes == PathClasses()
+    assert settings.source
+    assert settings.base_wheel is None
     assert conf.repo == "https://github.com/pytorch/pytorch.git"
     assert conf.environment_type == "bisectorch"
     assert conf.plugins == [".bisectorch.asv_plugin"]

@@ -7,6 +7,7 @@ requirements only, and to install a commit is to select its tree: runs get it as
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -58,6 +59,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
         self._executable = executable
         self._python = python
         self._requirements = requirements
+        self._listed = self._read_listed(conf)
         self._ladders: dict[str, tuple[GitHistory, Ladder]] = {}
         super().__init__(conf, python, requirements, tagged_env_vars)
         self._base_requirements = self._own_requirements()
@@ -73,6 +75,22 @@ class Bisectorch(Environment):  # type: ignore[misc]
     def matches(cls, python: str) -> bool:
         """Whether ``python`` is a version such as ``3.11``."""
         return VERSION.fullmatch(python) is not None
+
+    @staticmethod
+    def _read_listed(conf: Any) -> tuple[str, ...]:
+        """Our own setting, before asv has us make anything; a fault in it is told later."""
+        try:
+            return Settings.from_conf(conf).requirements
+        except BisectorchError:
+            return ()
+
+    @property
+    def dir_name(self) -> str:
+        """asv's, and another one for other requirements of ours."""
+        name = str(super().dir_name)
+        if not self._listed:
+            return name
+        return hashlib.md5("\0".join([name, *self._listed]).encode()).hexdigest()
 
     @property
     def python_executable(self) -> str:
@@ -177,7 +195,11 @@ class Bisectorch(Environment):  # type: ignore[misc]
             python=self._executable,
             steps=functools.partial(self._steps, commands),
             text=tuple(commands),
-            requirements=(*source.requirements, *self._declared_requirements()),
+            requirements=(
+                *source.requirements,
+                *self._listed,
+                *self._declared_requirements(),
+            ),
             pip_args=source.pip_args,
             variables=dict(self.build_env_vars),
             subdirectory=self._repo_subdir,
@@ -279,6 +301,8 @@ class Bisectorch(Environment):  # type: ignore[misc]
         for key, value in wanted.items():
             declaration = util.ParsedPipDeclaration(f"{key.removeprefix('pip+')} {value}")
             util.construct_pip_call(self._pip, declaration)()
+        if self._listed:
+            self._pip(["install", *self._listed])
 
     def _is_older_than(self, major: int, minor: int) -> bool:
         numbers = [int(each) for each in self._python.split(".")]

@@ -14,7 +14,7 @@ import platformdirs
 from bisectorch.build import BaseWheel
 from bisectorch.build.source import DEFAULT_REQUIREMENTS
 from bisectorch.errors import UsageError
-from bisectorch.history import PathClasses
+from bisectorch.history import PRESETS, PathClasses
 
 STORE_VARIABLE = "BISECTORCH_STORE"
 
@@ -67,6 +67,8 @@ class Settings:
 
     Attributes:
         store: where builds live; the variable ``BISECTORCH_STORE`` wins over the file.
+        requirements: what pip puts into every environment beside asv's matrix, and into the one
+            that builds; markers may tell interpreters apart.
         most_bytes: how large its trees may grow before the least recently used are evicted.
         sessions_dir: where session logs live, beside asv's results, never inside them.
         base_wheel: the native build of every commit without native files, or None.
@@ -81,6 +83,7 @@ class Settings:
     classes: PathClasses = field(default_factory=PathClasses)
     source: SourceSettings | None = field(default_factory=lambda: SourceSettings())
     most_bytes: int = DEFAULT_MOST_BYTES
+    requirements: tuple[str, ...] = ()
 
     @classmethod
     def from_conf(cls, conf: object) -> Settings:
@@ -90,10 +93,24 @@ class Settings:
             UsageError: an unknown key or a value of the wrong type, by name.
         """
         section = _Section("bisectorch", getattr(conf, "bisectorch", None) or {})
-        section.allow("store", "store_size", "sessions_dir", "base_wheel", "classes", "source")
-        defaults = PathClasses()
+        section.allow(
+            "store",
+            "store_size",
+            "sessions_dir",
+            "requirements",
+            "base_wheel",
+            "classes",
+            "source",
+        )
         classes = section.inner("classes")
-        classes.allow("python_only", "irrelevant")
+        classes.allow("preset", "python_only", "irrelevant")
+        preset = classes.text("preset") or "pytorch"
+        if preset not in PRESETS:
+            raise UsageError(
+                f"asv.conf.json: {classes.name}.preset must be one of {', '.join(PRESETS)}, "
+                f"not {preset!r}"
+            )
+        python_only, irrelevant = PRESETS[preset]
         store = os.environ.get(STORE_VARIABLE) or section.text("store")
         base_wheel = _base_wheel(section.inner("base_wheel"))
         return cls(
@@ -101,8 +118,8 @@ class Settings:
             sessions_dir=Path(section.text("sessions_dir") or "sessions").expanduser(),
             base_wheel=base_wheel,
             classes=PathClasses(
-                python_only=classes.texts("python_only", defaults.python_only),
-                irrelevant=classes.texts("irrelevant", defaults.irrelevant),
+                python_only=classes.texts("python_only", python_only),
+                irrelevant=classes.texts("irrelevant", irrelevant),
             ),
             source=(
                 _source(section.inner("source"))
@@ -110,6 +127,7 @@ class Settings:
                 else None
             ),
             most_bytes=section.size("store_size") or DEFAULT_MOST_BYTES,
+            requirements=section.texts("requirements", ()),
         )
 
 

@@ -1,6 +1,6 @@
 """The history room: from a range as the user writes it to commits with classes and fingerprints."""
 
-from bisectorch.history.classes import PathClasses
+from bisectorch.history.classes import PRESETS, PathClasses
 from bisectorch.history.repository import GitHistory
 
-__all__ = ["GitHistory", "PathClasses"]
+__all__ = ["PRESETS", "GitHistory", "PathClasses"]

@@ -124,6 +124,39 @@ DEFAULT_IRRELEVANT = (
 )
 """Files of PyTorch that no CPU build holds: documents, tests, services, other devices."""
 
+PURE_PYTHON_ONLY = ("**/*.py", "**/*.pyi", "!setup.py", "!**/setup.py")
+"""Files of a pure-Python project that are installed as they are; what installs them is native."""
+
+PURE_IRRELEVANT = (
+    "doc/**",
+    "docs/**",
+    "test/**",
+    "tests/**",
+    "benchmarks/**",
+    "examples/**",
+    "conftest.py",
+    "noxfile.py",
+    ".github/**",
+    ".ci/**",
+    ".circleci/**",
+    "**/*.md",
+    "**/*.rst",
+    "**/.gitignore",
+    ".gitattributes",
+    ".pre-commit-config.yaml",
+    ".readthedocs.y*ml",
+    "tox.ini",
+    "CITATION*",
+    "LICENSE*",
+)
+"""Files of a pure-Python project that no installation holds."""
+
+PRESETS = {
+    "pytorch": (DEFAULT_PYTHON_ONLY, DEFAULT_IRRELEVANT),
+    "python": (PURE_PYTHON_ONLY, PURE_IRRELEVANT),
+}
+"""Globs for a kind of project: python_only and irrelevant."""
+
 
 @dataclass(frozen=True)
 class PathClasses:

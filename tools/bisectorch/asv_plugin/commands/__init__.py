@@ -1,9 +1,20 @@
 """Our commands, as asv commands: importing this module adds them to asv's parser."""
 
 from bisectorch.asv_plugin.commands.bisect import Bisect
+from bisectorch.asv_plugin.commands.doctor import Doctor
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
 
-__all__ = ["Bisect", "Demo", "Log", "Preview", "Replay", "Report", "Resume", "StoreCommand"]
+__all__ = [
+    "Bisect",
+    "Demo",
+    "Doctor",
+    "Log",
+    "Preview",
+    "Replay",
+    "Report",
+    "Resume",
+    "StoreCommand",
+]
