@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bisectorch.measure import worker
-from bisectorch.measure.worker import Session, answer, describe, excess, fill, repeat_limits
+from bisectorch.measure.worker import Session, answer, describe, fill, repeat_limits
 
 SOURCE = Path(worker.__file__).read_text()
 
@@ -33,10 +33,10 @@ def test_it_imports_the_standard_library_and_asv_runner_only() -> None:
 
 
 class FakeClock:
-    """Tells a prepared loss; wall time is whatever the timing says plus a gap."""
+    """Tells prepared walls and losses, one a reading."""
 
-    def __init__(self, wall: float, lost: float) -> None:
-        self.wall, self.lost = wall, lost
+    def __init__(self, *told: tuple[float, float]) -> None:
+        self.told = iter(told)
 
     def read(self) -> tuple[float, float, float]:
         """Nothing that matters."""
@@ -44,37 +44,47 @@ class FakeClock:
 
     def since(self, before: tuple[float, float, float]) -> tuple[float, float]:
         """As prepared."""
-        return self.wall, self.lost
+        return next(self.told)
 
 
-def timed(session: Session, durations: list[float], wall: float, lost: float) -> float:
-    """What one sample of these durations comes to."""
-    session.core_clock = FakeClock(wall, lost)  # type: ignore[assignment]
-    session.take = lambda units: durations
-    session.units = session.calls = len(durations)
+def timed(session: Session, duration: float, wall: float, lost: float) -> float:
+    """What one sample of one unit comes to."""
+    session.core_clock = FakeClock((wall, lost))  # type: ignore[assignment]
+    session.take = lambda units: duration
     return session.sample()
 
 
 def test_waiting_for_the_core_is_not_the_builds_time() -> None:
     """4 ms of 14 were lost while it was timed."""
-    assert timed(Session(), [0.014], wall=0.01401, lost=0.004) == pytest.approx(0.010)
+    assert timed(Session(), 0.014, wall=0.01401, lost=0.004) == pytest.approx(0.010)
 
 
 def test_waiting_before_or_after_the_timing_is_not_taken_off_twice() -> None:
     """The loss fell into the gap between the clocks, which was short the time before."""
     session = Session()
-    timed(session, [0.010], wall=0.01002, lost=0.0)
-    assert timed(session, [0.010], wall=0.01502, lost=0.005) == pytest.approx(0.010)
-    assert timed(session, [0.013], wall=0.01502, lost=0.005) == pytest.approx(0.010)
+    timed(session, 0.010, wall=0.01002, lost=0.0)
+    assert timed(session, 0.010, wall=0.01502, lost=0.005) == pytest.approx(0.010)
+    assert timed(session, 0.013, wall=0.01502, lost=0.005) == pytest.approx(0.010)
 
 
-def test_of_many_single_calls_only_the_long_ones_lose() -> None:
-    """The rest of the loss fell into the setups between them."""
-    calls = [0.001] * 9 + [0.006]
-    assert timed(Session(), calls, wall=0.1, lost=0.002) == pytest.approx(0.0013)
-    assert timed(Session(), calls, wall=0.1, lost=0.090) == pytest.approx(0.0010)
-    assert timed(Session(), [0.001] * 10, wall=0.1, lost=0.090) == pytest.approx(0.001)
-    assert excess([1.0]) == 0.0
+def test_units_with_setups_between_them_lose_each_its_own() -> None:
+    """One of three waited 5 ms while it was timed, another during its setup."""
+    session = Session()
+    durations = iter([0.001, 0.006, 0.001])
+    session.take = lambda units: next(durations)
+    session.apart, session.units, session.calls = True, 3, 3
+    clock = FakeClock((0.0011, 0.0), (0.0061, 0.005), (0.0051, 0.004))
+    session.core_clock = clock  # type: ignore[assignment]
+    assert session.sample() == pytest.approx(0.001)
+
+
+def test_the_calls_before_a_sample_are_not_counted() -> None:
+    """They find the caches cold."""
+    session = Session()
+    durations = iter([0.009, 0.001])
+    session.take = lambda units: next(durations)
+    session.reheat = 1
+    assert session.sample() == 0.001
 
 
 def test_filling_a_sample() -> None:
@@ -146,5 +156,5 @@ def test_a_slow_first_call_does_not_settle_the_number(
         (d := next(durations, 0.001 * units)),
         d,
     )
-    monkeypatch.setattr(worker, "how_to_take", lambda benchmark: (lambda units: [], 1))
+    monkeypatch.setattr(worker, "how_to_take", lambda benchmark: (lambda units: 0.0, 1, False))
     assert session.calibrate(0.01)["number"] == (10 if first < 1 else 1)

@@ -104,7 +104,7 @@ class PairedMeasurer:
         samples: int = 40,
         sample_seconds: float = 0.01,
         start_timeout_seconds: float = 300.0,
-        overlap: bool = True,
+        overlap: bool = False,
         cache_dir: Path | None = None,
         attributes: Mapping[str, object] | None = None,
         start: Start | None = None,
@@ -120,8 +120,9 @@ class PairedMeasurer:
             sample_seconds: how long one sample takes, unless the benchmark says itself.
             start_timeout_seconds: how long importing the project may take.
             overlap: start the next round's processes on another core, where there is one,
-                while a round is measured: a third less time where importing is slow, and on
-                two idle or crowded cores no measurable noise; twice as many processes.
+                while a round is measured: a third less time where importing is slow, but the
+                imports' traffic in caches and memory multiplies the noise of some workloads
+                (a small backward: 0.3 % alone, 3 % beside imports); twice as many processes.
             cache_dir: where to make temporary directories; the system's place by default.
             attributes: asv's benchmark attributes that override the benchmarks' own.
             start: starts a worker, for tests.

@@ -28,9 +28,6 @@ WARM_UP_SECONDS = 0.1
 UNTIMED_FACTOR = 4.0
 """A sample may spend this many times its timed seconds, so a costly setup cannot stretch it."""
 
-DISTURBED_FACTOR = 2.0
-"""A single call this many times longer than the usual one may have been interrupted."""
-
 LONG_CALL_SECONDS = 1.0
 """A first call that takes longer is not worth a second one to calibrate by."""
 
@@ -51,10 +48,12 @@ class Session:
 
     def __init__(self) -> None:
         self.benchmark: Any = None
-        self.take: Optional[Callable[[int], List[float]]] = None
+        self.take: Optional[Callable[[int], float]] = None
+        self.apart = False
         self.core_clock: Optional[CoreClock] = None
         self.shortest_gap = math.inf
         self.units = 1
+        self.reheat = 0
         self.calls = 1
 
     def load(self, benchmark_dir: str, name: str, attributes: Dict[str, Any]) -> Dict[str, Any]:
@@ -105,7 +104,7 @@ class Session:
         benchmark sets is kept in the same way: whole repetitions of it fill the sample.
         """
         benchmark = self.benchmark
-        self.take, calls = how_to_take(benchmark)
+        self.take, calls, self.apart = how_to_take(benchmark)
         if getattr(benchmark, "timer", None) in (time.perf_counter, time.monotonic, time.time):
             self.core_clock = CoreClock.open()
         seconds = float(own_attribute(benchmark, "sample_time", sample_seconds))
@@ -122,6 +121,7 @@ class Session:
             units = min(wanted if full else max(units + 1, wanted), 10 * units)
         self.units = wanted
         self.calls = wanted * calls
+        self.reheat = max(1, wanted // 10) if wall / units < seconds else 0
         most, most_seconds = repeat_limits(own_attribute(benchmark, "repeat", 0))
         return {
             "number": self.calls,
@@ -134,24 +134,33 @@ class Session:
         """Seconds of one call, averaged over one sample.
 
         Wall time, less what the sample spent waiting for a core that others held: that is a
-        property of the neighbours, not of the build.
+        property of the neighbours, not of the build. The calls before it, a tenth as many, are not
+        counted: the worker sampled before left the core's caches cold.
         """
+        if self.reheat:
+            self.timed_and_wall(self.reheat)
         return self.timed_and_wall(self.units)[0] / self.calls
 
     def timed_and_wall(self, units: int) -> Tuple[float, float]:
-        """Seconds timed in so many units, and spent on them in all; both as ``sample`` says."""
+        """Seconds timed in so many units, and spent on them in all; both as ``sample`` says.
+
+        Units with untimed setups between them are taken one by one, each with its own loss.
+        """
         if self.take is None:
             raise RuntimeError("sample before calibrate")
+        if not self.apart:
+            return self._timed_and_wall(units)
+        each = [self._timed_and_wall(1) for _ in range(units)]
+        return math.fsum(timed for timed, _ in each), math.fsum(wall for _, wall in each)
+
+    def _timed_and_wall(self, units: int) -> Tuple[float, float]:
+        assert self.take is not None
         if self.core_clock is None:
             begin = time.perf_counter()
-            durations = self.take(units)
-            return math.fsum(durations), time.perf_counter() - begin
+            return self.take(units), time.perf_counter() - begin
         before = self.core_clock.read()
-        durations = self.take(units)
+        timed = self.take(units)
         wall, lost = self.core_clock.since(before)
-        timed = math.fsum(durations)
-        if len(durations) > 1:
-            return timed - min(lost, excess(durations)), wall - lost
         # A loss just before or after the timing shows as a gap that is longer than the shortest.
         self.shortest_gap = min(self.shortest_gap, wall - timed)
         inside = max(0.0, lost - (wall - timed - self.shortest_gap))
@@ -183,10 +192,11 @@ class Session:
         self.benchmark.do_teardown()
 
 
-def how_to_take(benchmark: Any) -> Tuple[Callable[[int], List[float]], int]:
-    """How to time so many units of a time_ benchmark, and the calls in one unit.
+def how_to_take(benchmark: Any) -> Tuple[Callable[[int], float], int, bool]:
+    """How to time so many units of a time_ benchmark, the calls in one unit, and whether apart.
 
-    Its own timer is used throughout; it disables garbage collection while it times.
+    Units are taken apart, one at a time, where something untimed comes between them. asv's own
+    timer is used throughout; it disables garbage collection while it times.
     """
     build_params = getattr(benchmark, "_build_params", None)  # asv_runner >= 0.3
     params = build_params() if build_params else tuple(benchmark._current_params)
@@ -197,9 +207,9 @@ def how_to_take(benchmark: Any) -> Tuple[Callable[[int], List[float]], int]:
     else:
         timeit = benchmark._get_timer(*params).timeit
     if number == 0 and not fresh:
-        return (lambda units: [timeit(units)]), 1
+        return timeit, 1, False
     calls = max(number, 1)
-    return (lambda units: [timeit(calls) for _ in range(units)]), calls
+    return (lambda units: timeit(calls)), calls, True
 
 
 def warm_up_seconds(benchmark: Any) -> float:
@@ -242,18 +252,9 @@ class CoreClock:
         return wall, max(0.0, min(waited, wall - used))
 
 
-def excess(durations: List[float]) -> float:
-    """What an interruption may have added to single durations with untimed setups between them.
-
-    Only those far longer than the usual one can hold some, and no more than their excess.
-    """
-    usual = sorted(durations)[len(durations) // 2]
-    return math.fsum(d - usual for d in durations if d > DISTURBED_FACTOR * usual)
-
-
 def fill(units: int, seconds: float, wanted: float) -> int:
     """How many units take ``wanted`` seconds when ``units`` of them took ``seconds``; >= 1."""
-    return max(1, round(units * wanted / seconds)) if seconds > 0 else 10 * units
+    return max(1, math.ceil(units * wanted / seconds)) if seconds > 0 else 10 * units
 
 
 def own_attribute(benchmark: Any, name: str, default: Any) -> Any:
