@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from asv.config import Config
 from bisectorch.asv_plugin.settings import Settings, SourceSettings, default_store, read_size
-from bisectorch.build import BaseWheel
+from bisectorch.build import BaseWheel, WheelSources
 from bisectorch.errors import UsageError
 from bisectorch.history import PathClasses
 
@@ -85,6 +85,43 @@ def test_how_to_build_from_source_is_read() -> None:
     assert read({"base_wheel": wheel, "source": {}}).source == SourceSettings()
 
 
+def test_where_wheels_come_from_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every key; the project's name is asv's unless another is said; by default there are none."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    wheels = {
+        "project": "torch",
+        "folders": ["~/wheels"],
+        "table": "https://example.org/nightly.json",
+        "releases": False,
+        "tag": "release-{version}",
+        "index_url": "https://index.example.org/simple",
+        "pip_args": ["--pre"],
+        "with": ["numpy"],
+    }
+    assert read({"wheels": wheels}).wheels == WheelSources(
+        "torch",
+        (Path("/home/somebody/wheels"),),
+        "https://example.org/nightly.json",
+        False,
+        "release-{version}",
+        "https://index.example.org/simple",
+        ("--pre",),
+        ("numpy",),
+    )
+    conf = SimpleNamespace(project="mini", bisectorch={"wheels": {}})
+    assert Settings.from_conf(conf).wheels == WheelSources("mini")
+    assert read({}).wheels is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "version"),
+    [("v1.10.2", "1.10.2"), ("v1.0", "1.0"), ("v1.0-rc1", None), ("1.0", None), ("xv1.0", None)],
+)
+def test_only_tags_of_final_releases_name_one(tag: str, version: str | None) -> None:
+    """By the pattern, whole."""
+    assert WheelSources("torch").version_of(tag) == version
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("16G", 16 << 30), ("1.5 GiB", 3 << 29), ("500MB", 500 << 20), ("7", 7)]
 )
@@ -124,6 +161,8 @@ def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"source": {"memory": "lots"}}, r"source\.memory: 'lots' is not a size; write 16G"),
         ({"source": {"timeout": -1}}, r"source\.timeout must be a number above zero, not -1"),
         ({"source": {"command": "make"}}, r"bisectorch\.source has no key 'command'"),
+        ({"wheels": {"tag": "v1"}}, "tag needs {version} in it, once"),
+        ({"wheels": {"releases": "yes"}}, "releases must be true or false, not 'yes'"),
         (["store"], "bisectorch must be an object"),
     ],
 )

@@ -180,6 +180,8 @@ class Bisectorch(Environment):  # type: ignore[misc]
             settings.classes.is_python,
             say,
             recipe=self._recipe(conf, Path(repo._path), settings.source),
+            wheels=settings.wheels,
+            tags_of=history.tags,
             retry_failed=getattr(conf, "bisectorch_retry_failed", False),
         )
         return history, ladder

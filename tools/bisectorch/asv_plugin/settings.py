@@ -11,7 +11,7 @@ from typing import Any
 
 import platformdirs
 
-from bisectorch.build import BaseWheel
+from bisectorch.build import BaseWheel, WheelSources
 from bisectorch.build.source import DEFAULT_REQUIREMENTS
 from bisectorch.errors import UsageError
 from bisectorch.history import PRESETS, PathClasses
@@ -69,6 +69,7 @@ class Settings:
         store: where builds live; the variable ``BISECTORCH_STORE`` wins over the file.
         requirements: what pip puts into every environment beside asv's matrix, and into the one
             that builds; markers may tell interpreters apart.
+        wheels: where wheels of single commits come from, or None when they are not looked for.
         most_bytes: how large its trees may grow before the least recently used are evicted.
         sessions_dir: where session logs live, beside asv's results, never inside them.
         base_wheel: the native build of every commit without native files, or None.
@@ -84,6 +85,7 @@ class Settings:
     source: SourceSettings | None = field(default_factory=lambda: SourceSettings())
     most_bytes: int = DEFAULT_MOST_BYTES
     requirements: tuple[str, ...] = ()
+    wheels: WheelSources | None = None
 
     @classmethod
     def from_conf(cls, conf: object) -> Settings:
@@ -100,6 +102,7 @@ class Settings:
             "requirements",
             "base_wheel",
             "classes",
+            "wheels",
             "source",
         )
         classes = section.inner("classes")
@@ -128,7 +131,25 @@ class Settings:
             ),
             most_bytes=section.size("store_size") or DEFAULT_MOST_BYTES,
             requirements=section.texts("requirements", ()),
+            wheels=(_wheels(section.inner("wheels"), conf) if section.has("wheels") else None),
         )
+
+
+def _wheels(section: _Section, conf: object) -> WheelSources:
+    section.allow("project", "folders", "table", "releases", "tag", "index_url", "pip_args", "with")
+    tag = section.text("tag") or "v{version}"
+    if tag.count("{version}") != 1:
+        raise UsageError(f"asv.conf.json: {section.name}.tag needs {{version}} in it, once")
+    return WheelSources(
+        project=section.text("project") or str(getattr(conf, "project", "")),
+        folders=tuple(Path(each).expanduser() for each in section.texts("folders", ())),
+        table=section.text("table"),
+        releases=section.flag("releases", True),
+        tag=tag,
+        index_url=section.text("index_url"),
+        pip_args=section.texts("pip_args", ()),
+        companions=section.texts("with", ()),
+    )
 
 
 def _source(section: _Section) -> SourceSettings:
@@ -197,6 +218,14 @@ class _Section:
                 f"asv.conf.json: {self.name}.{key} must be a number above zero, not {value!r}"
             )
         return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._values.get(key, default)
+        if not isinstance(value, bool):
+            raise UsageError(
+                f"asv.conf.json: {self.name}.{key} must be true or false, not {value!r}"
+            )
+        return value
 
     def size(self, key: str) -> int | None:
         text = self.text(key)

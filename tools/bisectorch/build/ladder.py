@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,14 @@ from pathlib import Path
 
 from bisectorch.build import installed, overlay, packages, plan, source, wheel
 from bisectorch.build.checkout import NotFetched
+from bisectorch.build.exact import (
+    ExactWheels,
+    NotExact,
+    Offer,
+    WheelSources,
+    checksum_of,
+    recorded_commit,
+)
 from bisectorch.build.failures import Failures
 from bisectorch.build.installed import Difference, Manifest
 from bisectorch.build.interpreter import Interpreter, describe
@@ -29,10 +38,14 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True)
 class _Base:
-    """One native build that may serve a commit: its key, and the kind of work that makes it."""
+    """One native build that may serve a commit: its key, and what makes it.
+
+    ``offer`` is the wheel that it is made from; None for the base wheel and for source builds.
+    """
 
     key: str
     kind: str
+    offer: Offer | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,8 @@ class Ladder:
         say: told, one line each, about work that takes long.
         recipe: how a commit is built from source; None when it is not.
         retry_failed: try again what is known not to build.
+        wheels: where wheels of single commits come from; None when there are none.
+        tags_of: for a commit, the names of its tags; asked once, when they are needed.
     """
 
     def __init__(
@@ -74,6 +89,8 @@ class Ladder:
         *,
         recipe: Recipe | None = None,
         retry_failed: bool = False,
+        wheels: WheelSources | None = None,
+        tags_of: Callable[[], Mapping[str, tuple[str, ...]]] = dict,
     ) -> None:
         self._trees = trees
         self._store = store
@@ -90,6 +107,11 @@ class Ladder:
         self._laid: dict[str, tuple[TreeFile, ...]] = {}
         self._manifests: dict[tuple[str, object], Manifest | None] = {}
         self._others: dict[str, list[_Base]] = {}
+        self._seen: dict[str, Commit] = {}
+        self._alike: dict[str, dict[str, _Base]] = {}
+        self._wheels = wheels
+        self._tags_of = tags_of
+        self._exact: ExactWheels | None = None
 
     def quote(self, commit: Commit) -> Quote:
         """The cheapest route and its expected cost; no work is done.
@@ -162,18 +184,49 @@ class Ladder:
         """The native builds that may serve the commit, the best first."""
         if self._base is not None and commit.fingerprint == NO_NATIVE_FILES:
             return [_Base(self._base.key(self._target()), plan.WHEEL)]
-        if self._recipe is None:
-            raise Unbuildable(
-                "no route: neither a base wheel nor a source route is configured"
-                if self._base is None
-                else "no route: native files changed and no source route is configured"
-            )
-        kind = self._kind_of_source()
-        shared = _Base(self._recipe.key(commit.fingerprint, self._target()), kind)
+        known = self._offered(commit)
+        if self._recipe is not None:
+            kind = self._kind_of_source()
+            known.append(_Base(self._recipe.key(commit.fingerprint, self._target()), kind))
+        if not known:
+            raise Unbuildable(self._why_no_route())
         with self._lock:
-            others = list(self._others.get(shared.key, ()))
-        own = [] if files is None else [_Base(_digest("own", shared.key, _listed(files)), kind)]
-        return [shared, *others, *own]
+            others = list(self._others.get(known[-1].key, ()))
+        own: list[_Base] = []
+        if files is not None and self._recipe is not None:
+            own.append(_Base(_digest("own", known[-1].key, _listed(files)), known[-1].kind))
+        return [*known, *others, *own]
+
+    def _offered(self, commit: Commit) -> list[_Base]:
+        """The commit's own wheels, and those of others of its fingerprint that we came across."""
+        if self._wheels is None:
+            return []
+        exact = self._exact_wheels()
+        self._seen[commit.sha] = commit
+        bases = [
+            _Base(offer.key(exact.sources, self._target()), offer.kind, offer)
+            for offer in exact.offers(commit.sha)
+        ]
+        with self._lock:
+            alike = self._alike.setdefault(commit.fingerprint, {})
+            alike.update({base.key: base for base in bases})
+            bases = [*bases, *(base for key, base in alike.items() if base not in bases)]
+        return [base for base in bases if not self._failures.reason(base.key, {})]
+
+    def _exact_wheels(self) -> ExactWheels:
+        interpreter = self._target()
+        with self._lock:
+            if self._exact is None:
+                assert self._wheels is not None
+                self._exact = ExactWheels(self._wheels, self._tags_of, interpreter)
+            return self._exact
+
+    def _why_no_route(self) -> str:
+        if self._wheels is not None:
+            return "no route: it has no wheel of its own and no source route is configured"
+        if self._base is None:
+            return "no route: neither a base wheel nor a source route is configured"
+        return "no route: native files changed and no source route is configured"
 
     def _kind_of_source(self) -> str:
         is_kept = self._builder().is_kept
@@ -196,6 +249,11 @@ class Ladder:
             elif (difference := installed.difference(manifest, files)) is not None:
                 key = self._key(base.key, manifest.sha, difference)
                 return _Choice(base, difference, key)
+        if not absent:
+            raise Unbuildable(
+                "no exact route: where its new files would be installed cannot be told from the "
+                "wheel, and no source route is configured"
+            )
         return _Choice(absent[0])
 
     def _manifest(self, base: _Base) -> Manifest | None:
@@ -230,13 +288,35 @@ class Ladder:
             about["smoke"] = result.smoke
             made.append(kind)
 
+        def from_offer(tree: Path) -> None:
+            assert base.offer is not None
+            self._say(f"Obtaining {base.offer.name}")
+            started = time.monotonic()
+            with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
+                about.update(self._install_offer(base.offer, tree, Path(scratch), log))
+            self._write_manifest(commit, self._trees.files(commit.sha), files, tree)
+            self._learned.add(base.kind, time.monotonic() - started)
+            made.append(base.kind)
+
+        if base.offer is not None and base.offer.commit != commit.sha:
+            # Its manifest is to be that commit's.
+            commit = self._seen[base.offer.commit]
+            files = self._files(commit)
         if base.kind == plan.WHEEL:
             assert self._base is not None
             about["what"] = self._base.requirement
             self._store.make(base.key, from_wheel, about)
             return
-        self._refuse_known([base])
         about["what"] = commit.sha
+        if base.offer is not None:
+            try:
+                self._store.make(base.key, from_offer, about)
+            except Unbuildable as error:
+                # It is no wheel of this commit, or there is none: the next route, then.
+                self._failures.add(base.key, error.reason, {}, stopped=False)
+                self._say(error.reason)
+            return
+        self._refuse_known([base])
         try:
             self._store.make(base.key, from_source, about)
         except Unbuildable as error:
@@ -244,22 +324,41 @@ class Ladder:
             raise
         self._add_other(commit, base)
 
+    def _install_offer(
+        self, offer: Offer, tree: Path, scratch: Path, log: Path
+    ) -> Mapping[str, object]:
+        """Obtain the wheel, prove whose it is, and install it; returns facts for the stamp."""
+        assert self._wheels is not None
+        path = offer.obtain(scratch)
+        recorded = recorded_commit(path)
+        if recorded != offer.commit:
+            raise NotExact(
+                f"{offer.name} records {recorded[:10] if recorded else 'no commit'}, "
+                f"not {offer.commit[:10]}: it is not used"
+            )
+        wanted = [str(path), *self._wheels.companions]
+        wheel.install_all(wanted, tree, self._target(), log, self._wheels)
+        return {"wheel": path.name, "sha256": checksum_of(path)}
+
     def _add_other(self, commit: Commit, base: _Base) -> None:
         """A commit's own build may tell of later ones what the shared build cannot."""
-        shared = self._bases(commit)[0]
-        if base.key != shared.key:
+        assert self._recipe is not None
+        shared = self._recipe.key(commit.fingerprint, self._target())
+        if base.key != shared:
             with self._lock:
-                self._others.setdefault(shared.key, []).append(base)
+                self._others.setdefault(shared, []).append(base)
 
     def _write_manifest(
         self, commit: Commit, every: Iterable[TreeFile], files: Iterable[TreeFile], tree: Path
     ) -> None:
-        assert self._recipe is not None
-        prefix = f"{self._recipe.subdirectory}/" if self._recipe.subdirectory else ""
+        root, subdirectory = "", ""
+        if self._recipe is not None:
+            root, subdirectory = self._recipe.root, self._recipe.subdirectory
+        prefix = f"{subdirectory}/" if subdirectory else ""
         names = {f"{prefix}{name}": name for name in packages.SETUP_FILES}
         setup = {file.blob: names[file.path] for file in every if file.path in names}
         texts = {setup[blob]: text for blob, text in self._trees.contents(setup)}
-        where = {file: installed.where_installed(file.path, self._recipe.root) for file in files}
+        where = {file: installed.where_installed(file.path, root) for file in files}
         there = {
             file: tree / path
             for file, path in where.items()
@@ -268,12 +367,12 @@ class Ladder:
         blobs = dict(self._trees.contents({file.blob for file in there}))
         manifest = Manifest(
             sha=commit.sha,
-            root=self._recipe.root,
+            root=root,
             files={file.path: file for file in files},
             installed={
                 file.path: path.read_bytes() == blobs[file.blob] for file, path in there.items()
             },
-            packages=packages.read_rule(texts, self._recipe.root),
+            packages=packages.read_rule(texts, root),
         )
         manifest.write(tree.parent / "manifest.json")
 

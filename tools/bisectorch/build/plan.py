@@ -15,6 +15,7 @@ from bisectorch.model import Quote, Route
 OVERLAY = "overlay"
 WHEEL = "wheel"
 DOWNLOAD = "download"
+UNPACK = "unpack"
 SOURCE_FROM_NOTHING = "source nothing"
 SOURCE_STEP = "source step"
 
@@ -22,6 +23,7 @@ FIRST_GUESS_SECONDS = {
     OVERLAY: 0.3,
     WHEEL: 120.0,
     DOWNLOAD: 60.0,
+    UNPACK: 15.0,
     SOURCE_FROM_NOTHING: 1800.0,
     SOURCE_STEP: 600.0,
 }
@@ -31,6 +33,7 @@ ROUTES = {
     OVERLAY: Route.OVERLAY,
     WHEEL: Route.WHEEL,
     DOWNLOAD: Route.WHEEL,
+    UNPACK: Route.WHEEL,
     SOURCE_FROM_NOTHING: Route.SOURCE,
     SOURCE_STEP: Route.SOURCE,
 }

@@ -7,16 +7,17 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from bisectorch.build.interpreter import Interpreter
-from bisectorch.errors import EnvironmentFailure, UsageError
+from bisectorch.errors import EnvironmentFailure, Unbuildable, UsageError
 
 FORMAT = 1
 """Part of every wheel's key: raise it when the same requirement would be laid out differently."""
@@ -76,23 +77,38 @@ def install(wheel: BaseWheel, tree: Path, interpreter: Interpreter, log: Path) -
     Raises:
         EnvironmentFailure: pip failed, with its telling line; or it installed another version.
     """
-    command = [
-        *(os.fspath(interpreter.path), "-I", "-m", "pip", "install", "--target", os.fspath(tree)),
-        *("--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
-        *(("--index-url", wheel.index_url) if wheel.index_url else ()),
-        *wheel.pip_args,
-        wheel.requirement,
-        *wheel.companions,
-    ]
+    install_all([wheel.requirement, *wheel.companions], tree, interpreter, log, wheel)
+    _verify(wheel, tree)
+
+
+class Index(Protocol):
+    """Where pip gets what it installs."""
+
+    @property
+    def index_url(self) -> str | None:
+        """The package index, None for pip's own choice."""
+
+    @property
+    def pip_args(self) -> tuple[str, ...]:
+        """Handed to pip as they are."""
+
+
+def install_all(
+    wanted: Sequence[str], tree: Path, interpreter: Interpreter, log: Path, index: Index
+) -> None:
+    """Install requirements or wheel files, and all they need, into the empty directory ``tree``.
+
+    EnvironmentFailure with pip's telling line when it fails; everything it says is in ``log``.
+    """
+    options = ["install", "--target", os.fspath(tree), "--no-compile"]
     with log.open("wb") as output:
-        status = _run(command, output.fileno())
+        status = _run(_pip(interpreter, index, options, wanted), output.fileno())
     if status:
         said = _telling(log.read_text("utf-8", "replace"))
         raise EnvironmentFailure(
-            f"pip could not install {wheel.requirement} for Python {interpreter.version}: {said} "
-            f"(all it said: {log})"
+            f"pip could not install {Path(wanted[0]).name} for Python {interpreter.version}: "
+            f"{said} (all it said: {log})"
         )
-    _verify(wheel, tree)
     with log.open("ab") as output:
         # The status says only that some file is not for this interpreter; packages hold such.
         _run(
@@ -108,6 +124,46 @@ def install(wheel: BaseWheel, tree: Path, interpreter: Interpreter, log: Path) -
             ],
             output.fileno(),
         )
+
+
+def download(requirement: str, index: Index, interpreter: Interpreter, directory: Path) -> Path:
+    """Download one requirement's wheel, nothing it needs; Unbuildable where there is none."""
+    options = ["download", "--no-deps", "--only-binary", ":all:", "--dest", os.fspath(directory)]
+    log = directory / "pip.log"
+    with log.open("wb") as output:
+        status = _run(_pip(interpreter, index, options, [requirement]), output.fileno())
+    found = list(directory.glob("*.whl"))
+    if status or len(found) != 1:
+        said = _telling(log.read_text("utf-8", "replace"))
+        if "No matching distribution" in said:
+            raise Unbuildable(f"{said} (Python {interpreter.version})")
+        raise EnvironmentFailure(f"pip could not download {requirement}: {said}")
+    return found[0]
+
+
+def versions(project: str, index: Index, interpreter: Interpreter, directory: Path) -> list[str]:
+    """Every release that the index has for this interpreter, as pip lists them."""
+    log = directory / "pip.log"
+    with log.open("wb") as output:
+        status = _run(_pip(interpreter, index, ["index", "versions"], [project]), output.fileno())
+    said = log.read_text("utf-8", "replace")
+    listed = re.search(r"^Available versions: (.*)$", said, re.MULTILINE)
+    if status or not listed:
+        raise EnvironmentFailure(f"pip cannot list the releases of {project}: {_telling(said)}")
+    return [version.strip() for version in listed[1].split(",")]
+
+
+def _pip(
+    interpreter: Interpreter, index: Index, options: Sequence[str], wanted: Sequence[str]
+) -> list[str]:
+    return [
+        *(os.fspath(interpreter.path), "-I", "-m", "pip", *options),
+        *("--no-input", "--disable-pip-version-check"),
+        *(("--progress-bar", "off") if options[0] != "index" else ()),
+        *(("--index-url", index.index_url) if index.index_url else ()),
+        *index.pip_args,
+        *wanted,
+    ]
 
 
 def _run(command: list[str], output: int) -> int:

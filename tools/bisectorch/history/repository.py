@@ -193,6 +193,18 @@ class GitHistory:
         [commit] = self._commits(self._log([self._resolve(name), "--max-count=1"]))
         return commit
 
+    def tags(self) -> dict[str, tuple[str, ...]]:
+        """For each tagged commit the names of its tags."""
+        form = "--format=%(objectname) %(*objectname) %(refname:strip=2)"
+        found: dict[str, tuple[str, ...]] = {}
+        with self._stream(["for-each-ref", form, "refs/tags"]) as output:
+            for raw in output:
+                *names, tag = raw.decode("utf-8", "replace").rstrip("\n").split(" ")
+                # An annotated tag's second name is what it stands for.
+                sha = next(name for name in reversed(names) if name)
+                found[sha] = (*found.get(sha, ()), tag)
+        return found
+
     def side_branch(self, merge: Commit) -> tuple[Commit, ...]:
         """The line that ``merge`` brought in: where it forked off, then its commits, oldest first.
 
