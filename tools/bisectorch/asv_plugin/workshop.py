@@ -33,7 +33,7 @@ class Workshop:
     conf: Any
     settings: Settings
     repo: Any
-    history: GitHistory
+    history: Any
     environment: Any
     ladder: Ladder
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from bisectorch.build.interpreter import Interpreter
+from bisectorch.build.interpreter import Interpreter, describe
 from bisectorch.errors import EnvironmentFailure, Unbuildable, UsageError
 
 FORMAT = 1
@@ -93,6 +93,14 @@ class Index(Protocol):
         """Handed to pip as they are."""
 
 
+class WheelIndex(Index, Protocol):
+    """A project's place in a package index."""
+
+    @property
+    def project(self) -> str:
+        """The distribution's name."""
+
+
 def install_all(
     wanted: Sequence[str], tree: Path, interpreter: Interpreter, log: Path, index: Index
 ) -> None:
@@ -141,15 +149,18 @@ def download(requirement: str, index: Index, interpreter: Interpreter, directory
     return found[0]
 
 
-def versions(project: str, index: Index, interpreter: Interpreter, directory: Path) -> list[str]:
+def release_versions(sources: WheelIndex, python: Path | str, scratch: Path) -> list[str]:
     """Every release that the index has for this interpreter, as pip lists them."""
-    log = directory / "pip.log"
+    interpreter, log = describe(python), scratch / "pip.log"
+    command = _pip(interpreter, sources, ["index", "versions"], [sources.project])
     with log.open("wb") as output:
-        status = _run(_pip(interpreter, index, ["index", "versions"], [project]), output.fileno())
+        status = _run(command, output.fileno())
     said = log.read_text("utf-8", "replace")
     listed = re.search(r"^Available versions: (.*)$", said, re.MULTILINE)
     if status or not listed:
-        raise EnvironmentFailure(f"pip cannot list the releases of {project}: {_telling(said)}")
+        raise EnvironmentFailure(
+            f"pip cannot list the releases of {sources.project}: {_telling(said)}"
+        )
     return [version.strip() for version in listed[1].split(",")]
 
 

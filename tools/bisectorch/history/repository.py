@@ -178,6 +178,11 @@ class GitHistory:
         with self._stream(["rev-list", "--first-parent", "--max-parents=0", tip]) as output:
             return str(output.read().decode("ascii").split()[0])
 
+    def fork(self, name: str, branch: str) -> str | None:
+        """Where a commit's own line left the branch; None where they share nothing."""
+        status, found, _ = self._ask("merge-base", self._resolve(name), self._resolve(branch))
+        return found if status == 0 else None
+
     @property
     def is_shallow(self) -> bool:
         """Whether commits were left out when the repository was cloned."""

@@ -19,6 +19,7 @@ from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
 from bisectorch.asv_plugin.machine import identify
+from bisectorch.asv_plugin.releases import offers, on_releases
 from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
@@ -55,6 +56,12 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             HASHFILE:FILE as in asv run.""",
         )
         arguments.add_dates(parser)
+        parser.add_argument(
+            "--releases",
+            metavar="1.0..2.14",
+            help="""In place of FROM..TO: search the releases of the package index first, and
+            offer the commits between the two that differ.""",
+        )
         common_args.add_bench(parser)
         parser.add_argument(
             "--smallest-step",
@@ -114,7 +121,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
 
 def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     """One session: resolve, discover, search; the log and asv's results are on disk after it."""
-    spec = arguments.range_spec(args)
+    spec = args.releases or arguments.range_spec(args)
     if not args.bench:
         raise UsageError("say which benchmark to bisect with -b REGEX")
     with (
@@ -126,6 +133,9 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
         conf.results_dir = results_dir
         arguments.apply_building(conf, args)
         workshop = open_workshop(conf, args.env_spec, reporter)
+        repository = workshop
+        if args.releases:
+            workshop = on_releases(workshop)
         commits = workshop.history.range(spec)
         machine = identify(args.machine, results_dir)
         reporter.progress("discovering benchmarks")
@@ -140,7 +150,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
         header = _header(workshop, commits, workloads, machine, args)
         sessions = Path(scratch) if args.dry_run else Path(workshop.settings.sessions_dir)
         with SessionLog.create(log_path(sessions, header.session), header) as log:
-            return finish_session(
+            findings = finish_session(
                 workshop,
                 Session(header, ()),
                 log,
@@ -149,6 +159,10 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
                 jobs=args.parallel,
                 show_stderr=args.show_stderr,
             )
+        if args.releases:
+            for offer in offers(repository, findings):
+                reporter.found(offer)
+        return findings
 
 
 def _spread(shas: Sequence[str]) -> list[str]:
