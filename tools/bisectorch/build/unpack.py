@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -65,15 +64,3 @@ def read_name(file_name: str) -> WheelName | None:
     except (InvalidWheelFilename, ValueError):
         return None
     return WheelName(str(name), str(version), frozenset(map(str, tags)))
-
-
-def metadata_of(wheel: Path) -> dict[str, str]:
-    """The wheel's own METADATA, header to value (the last one where there are several)."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if name.endswith(".dist-info/METADATA") and name.count("/") == 1:
-                    return dict(email.message_from_bytes(archive.read(name)).items())
-    except (zipfile.BadZipFile, OSError) as error:
-        raise EnvironmentFailure(f"{wheel} is not a wheel: {error}") from error
-    return {}
