@@ -89,6 +89,12 @@ def test_bisect_names_every_culprit(projects: Projects, python: str) -> None:
     assert beside_broken == {"mended", *UNBUILDABLE}
     assert all(len(about[n]["credible_set"]) == 1 for n in CULPRITS if n != "mended")
     assert "csrc/unit0.c:1:" in err, "the compiler's own line is shown"
+    code, out, _ = projects.run("bisectorch", config, "report")
+    assert code == 0
+    told = [line for line in out.splitlines() if "unbuildable: " in line]
+    for label in UNBUILDABLE:
+        sha = projects.story.shas[label][:10]
+        assert any(sha in line and "csrc/unit0.c:1:" in line for line in told), "and is reported"
 
 
 def test_asv_run_walks_the_same_ladder(projects: Projects) -> None:

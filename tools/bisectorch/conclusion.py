@@ -13,6 +13,8 @@ from bisectorch.model import (
     Decision,
     End,
     Findings,
+    Observation,
+    Outcome,
     Session,
     SessionHeader,
     Side,
@@ -49,7 +51,13 @@ def conclude(session: Session, searcher: Searcher, *, free_of_blocks: FreeOfBloc
 def _workload_findings(
     header: SessionHeader, knowledge: Knowledge, workload: Workload, searcher: Searcher
 ) -> WorkloadFindings:
-    observations = tuple(knowledge.observations[workload.name])
+    observations = (
+        *knowledge.observations[workload.name],
+        *(
+            Observation(workload.name, sha, Outcome.UNBUILDABLE, reason=why)
+            for sha, why in knowledge.unbuildable.items()
+        ),
+    )
     search = Search(workload, header.range.line)
     reason = knowledge.failure(workload, search.line[0].sha)
     if reason or not knowledge.runs[workload.name]:
