@@ -19,6 +19,7 @@ from bisectorch.search.posterior import Array, Beliefs
 
 RUNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 LADDER = 4.0 ** np.arange(-4.0, 2.0)
+RUNGS = np.log(LADDER)
 PRUNED = 24
 UNIFORM_SHARE = 0.1
 LEAST_GAIN = 1e-7
@@ -110,12 +111,18 @@ class Chooser:
         weight_sums: Array,
         *,
         most_runs: int,
+        quiet: npt.NDArray[np.bool_],
+        doubt: float,
     ) -> None:
         self.beliefs = beliefs
         self.evidence = evidence
         self.weight_sums = weight_sums
         self.most_runs = most_runs
         self.run_seconds = max(evidence.run_seconds, 1e-9)
+        # A located gap is still to be cut, but whether it holds a step is no question any more.
+        self.open = ~quiet
+        self.asked = self.open & (beliefs.relevant < 1 - doubt)
+        self.level_gains = self._level_gains()
 
     def best(self, batch: int) -> list[Option]:
         """At most ``batch`` options, best first, none made useless by those before it."""
@@ -134,10 +141,13 @@ class Chooser:
             seconds[:] = [max(0.0, quotes[x]) for x in positions.tolist()]
         return seconds
 
-    def _repeats(self) -> list[Option]:
+    def _level_gains(self) -> Array:
+        """What the level of each measured commit tells of steps, a column a noise in ``LADDER``."""
         b = self.beliefs
         masses = b.level
-        inward, outward = b.left_relevant, b.right_relevant
+        # What is settled has nothing left to tell.
+        inward = b.left_relevant * np.concatenate(([False], self.asked))[:, None]
+        outward = b.right_relevant * np.concatenate((self.asked, [False]))[:, None]
         safe = np.maximum(masses, 1e-300)
         before = np.clip(inward / safe, 0, 1)
         after = np.clip(outward / safe, 0, 1)
@@ -151,37 +161,41 @@ class Chooser:
             axis=1,
         )
         bound = _entropy(classes.sum(axis=2))
+        sources = np.sort(np.argsort(-bound, kind="stable")[:PRUNED])
+        table = np.zeros((masses.shape[0], LADDER.size))
+        table[sources] = self._gains(classes[sources])
+        # Runs of one commit inform every commit on its level, as far as no step lies between.
+        apart = np.concatenate(([0.0], np.cumsum(-np.log(np.maximum(1 - b.jump, 1e-12)))))
+        shared = np.exp(-np.abs(apart[:, None] - apart[sources]))
+        spread: Array = (shared[:, :, None] * table[sources]).max(axis=1)
+        return spread
+
+    def _repeats(self) -> list[Option]:
+        b = self.beliefs
         counts = b.data.counts
-        chosen = [
-            i
-            for i in np.argsort(-bound, kind="stable")[:PRUNED].tolist()
-            if bound[i] > LEAST_GAIN and counts[i] < self.most_runs
-        ]
-        if not chosen:
-            return []
-        table = self._gains(classes[chosen])
         variance = b.sigma**2
         found = []
-        for row, i in enumerate(chosen):
+        for i in range(counts.size):
             n = int(counts[i])
-            least = max(1, n // 3)
-            options = []
-            for runs in sorted({least, *[r for r in RUNS if r >= least]}):
-                if n + runs > self.most_runs and runs != least:
-                    continue
-                known = 1 / (b.build_variance + variance / n)
-                then = 1 / (b.build_variance + variance / (n + runs))
-                gain = _read(table[row], 1 / max(then - known, 1e-12), variance)
-                options.append(
-                    Option(
-                        int(b.data.positions[i]),
-                        min(runs, self.most_runs - n),
-                        Purpose.REPEAT,
-                        gain,
-                        runs * self.run_seconds,
-                    )
+            if n >= self.most_runs or self.level_gains[i].max() <= LEAST_GAIN:
+                continue
+            least = max(1, n // 4)
+            runs = np.array(sorted({least, *[r for r in RUNS if r >= least]}))
+            runs = np.minimum(runs, self.most_runs - n)
+            known = 1 / (b.build_variance + variance / n)
+            then = 1 / (b.build_variance + variance / (n + runs))
+            gains = _read(self.level_gains[i], 1 / np.maximum(then - known, 1e-12), variance)
+            seconds = runs * self.run_seconds
+            best = int(np.argmax(gains / seconds))
+            found.append(
+                Option(
+                    int(b.data.positions[i]),
+                    int(runs[best]),
+                    Purpose.REPEAT,
+                    float(gains[best]),
+                    float(seconds[best]),
                 )
-            found.append(max(options, key=lambda o: o.rate))
+            )
         return found
 
     def _splits(self, batch: int) -> list[Option]:
@@ -192,7 +206,6 @@ class Chooser:
             g
             for g in order
             if positions[g + 1] - positions[g] > 1
-            and b.relevant[g] > LEAST_GAIN
             and len(open_positions(self.evidence, int(positions[g]), int(positions[g + 1])))
         ]
         if not chosen:
@@ -201,6 +214,7 @@ class Chooser:
         after = 0.5 * b.right_relevant[:-1][chosen]
         none = np.maximum(b.level[:-1][chosen] - b.right_relevant[:-1][chosen], 0.0)
         table = self._gains(np.stack((before, after, none), axis=1))
+        table *= self.open[chosen][:, None]
         found = []
         for row, g in enumerate(chosen):
             cuts = self._cuts(g, table[row], batch)
@@ -218,7 +232,13 @@ class Chooser:
         share = (1 - UNIFORM_SHARE) * by_weight + UNIFORM_SHARE * by_number
         builds = self._build_seconds(places)
         variance = b.sigma**2
-        levels = np.array([_read(gains, b.build_variance + variance / r, variance) for r in RUNS])
+        noise = b.build_variance + variance / np.asarray(RUNS)
+        levels = _read(gains, noise, variance)
+        # Where it does not cut the step's gap a new commit is one more build of its level.
+        beside = (1 - float(b.jump[g])) * np.maximum(
+            _read(self.level_gains[g], noise, variance),
+            _read(self.level_gains[g + 1], noise, variance),
+        )
         edges = [0.0, 1.0]
         cuts: list[Option] = []
         taken = np.zeros(places.size, dtype=bool)
@@ -231,17 +251,18 @@ class Chooser:
             split = width * (-(inner * np.log(inner) + (1 - inner) * np.log1p(-inner)) / np.log(2))
             split[taken] = 0.0
             cost = builds[:, None] + np.asarray(RUNS) * self.run_seconds
-            rates = split[:, None] * levels / cost
+            rates = (split[:, None] * levels + beside * ~taken[:, None]) / cost
             at, r = divmod(int(np.argmax(rates)), len(RUNS))
-            if split[at] <= 0:
+            if taken[at]:
                 break
             taken[at] = True
             cuts.append(
                 Option(
                     int(places[at]),
-                    RUNS[r],
+                    # The build once made, further runs can follow when they are wanted.
+                    max(1, RUNS[r] // 3),
                     Purpose.SEARCH,
-                    float(split[at] * levels[r]),
+                    float(split[at] * levels[r] + beside[r]),
                     float(cost[at, r]),
                 )
             )
@@ -276,11 +297,10 @@ def _entropy(masses: Array) -> Array:
     return entropy
 
 
-def _read(gains: Array, variance: float, unit: float) -> float:
-    """The gain at a noise variance, between the rungs of the ladder."""
-    at = np.log(max(variance, 1e-300) / max(unit, 1e-300))
-    rungs = np.log(LADDER)
-    if at > rungs[-1]:
-        # Beyond the ladder information falls as the inverse of the variance.
-        return float(gains[-1] * np.exp(rungs[-1] - at))
-    return float(np.interp(at, rungs, gains))
+def _read(gains: Array, variances: Array, unit: float) -> Array:
+    """The gain at each noise variance, between the rungs of the ladder."""
+    at = np.log(np.maximum(variances, 1e-300) / max(unit, 1e-300))
+    # Beyond the ladder information falls as the inverse of the variance.
+    beyond = np.exp(np.minimum(RUNGS[-1] - at, 0.0))
+    between: Array = np.interp(at, RUNGS, gains) * beyond
+    return between

@@ -10,18 +10,17 @@ against "no step" under Student t noise.
 from __future__ import annotations
 
 import enum
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from bisectorch.model import Evidence, Step
 from bisectorch.search.choose import open_positions
-from bisectorch.search.posterior import Beliefs
+from bisectorch.search.posterior import Array, Beliefs
 
 PAIR_SHAPE = 5.0
-LEAST_ROUNDS = 3
+LEAST_ROUNDS = 2
 MOST_ROUNDS = 48
 
 
@@ -30,7 +29,6 @@ class Confirmation(enum.Enum):
 
     WANTED = "wanted"
     CONFIRMED = "confirmed"
-    REFUTED = "refuted"
     EXHAUSTED = "exhausted"
 
 
@@ -58,8 +56,8 @@ class Limit:
     """The smallest step that would have been seen.
 
     Attributes:
-        log_ratio: its size; a lasting step at least this large, anywhere among the measured
-            commits and beside the located steps, is excluded at the confidence.
+        log_ratio: its size: a lasting step at least this large, at a random place between the
+            measured commits and beside the located steps, is excluded at the confidence.
         weak: the measured commits (indices) whose runs would lower it most, best first.
     """
 
@@ -68,13 +66,13 @@ class Limit:
 
 
 def locate(
-    beliefs: Beliefs, evidence: Evidence, smallest: float, confidence: float
+    beliefs: Beliefs, evidence: Evidence, smallest: float, confidence: float, doubt: float
 ) -> list[Located]:
     """Every located step, largest effect first."""
     found = []
     z = float(ndtri(0.5 + confidence / 2))
     positions = beliefs.data.positions
-    for g in np.flatnonzero(beliefs.relevant >= confidence).tolist():
+    for g in np.flatnonzero(beliefs.relevant >= 1 - doubt).tolist():
         left, right = int(positions[g]), int(positions[g + 1])
         closed = len(open_positions(evidence, left, right)) == 0
         effect, deviation = float(beliefs.effect[g]), float(beliefs.effect_deviation[g])
@@ -111,11 +109,9 @@ def confirm(
         no_step = np.log1p(np.square(clean / scale) / PAIR_SHAPE)
         as_believed = np.log1p(np.square((clean - effect) / scale) / PAIR_SHAPE)
         score = float(0.5 * (PAIR_SHAPE + 1) * (no_step - as_believed).sum())
-    if len(rounds) >= LEAST_ROUNDS:
-        if score >= bound and float(np.median(clean)) * effect > 0:
-            return Confirmation.CONFIRMED, 0
-        if score <= -bound:
-            return Confirmation.REFUTED, 0
+    enough = len(rounds) >= LEAST_ROUNDS and score >= bound
+    if enough and float(np.median(clean)) * effect > 0:
+        return Confirmation.CONFIRMED, 0
     if len(rounds) >= MOST_ROUNDS:
         return Confirmation.EXHAUSTED, 0
     # A round brings about d^2/2 nats; ask for what is likely to settle it.
@@ -125,33 +121,70 @@ def confirm(
     return Confirmation.WANTED, min(more, MOST_ROUNDS - len(rounds))
 
 
-def detection_limit(beliefs: Beliefs, located: list[Located], confidence: float) -> Limit:
+def detection_limit(
+    beliefs: Beliefs,
+    located: list[Located],
+    shares: Array,
+    smallest: float,
+    confidence: float,
+    most_runs: int,
+) -> Limit:
     """The smallest lasting step excluded at ``confidence`` beside the located ones.
 
-    For every cut of every stretch between located steps: the upper confidence bound of the
-    difference of the pooled levels on the two sides, both levels of noise counted.
+    For every cut of every stretch between located steps the difference of the pooled levels of
+    the two sides is known up to a normal error, in which both levels of noise count. The limit
+    is the size that these differences reach with probability ``1 - confidence``, averaged over
+    where the step may be and over the build effects' size.
+
+    Args:
+        beliefs: what the runs say.
+        located: the steps already accounted for.
+        shares: the weight of each gap's candidates.
+        smallest: the smallest relevant step, as a log ratio.
+        confidence: of the statement.
+        most_runs: commits with so many runs are not named as weak.
     """
     data = beliefs.data
-    z = float(ndtri(confidence))
-    precision = 1 / (beliefs.build_variance + beliefs.sigma**2 / data.counts)
-    edges = [0, *sorted(item.gap + 1 for item in located), data.positions.size]
-    worst, weak = 0.0, (0, data.positions.size - 1)
-    for start, stop in itertools.pairwise(edges):
-        if stop - start < 2:
-            continue
-        own = precision[start:stop]
-        mass = np.cumsum(own)
-        total = np.cumsum(own * data.centres[start:stop])
-        left, right = mass[:-1], mass[-1] - mass[:-1]
-        difference = np.abs(total[:-1] / left - (total[-1] - total[:-1]) / right)
-        bounds = difference + z * np.sqrt(1 / left + 1 / right)
-        cut = int(np.argmax(bounds))
-        if bounds[cut] > worst:
-            worst = float(bounds[cut])
-            sides = (range(start, start + cut + 1), range(start + cut + 1, stop))
-            thin, thick = sides if left[cut] <= right[cut] else sides[::-1]
-            weak = (
-                min(thin, key=lambda i: int(data.counts[i])),
-                min(thick, key=lambda i: int(data.counts[i])),
-            )
-    return Limit(worst, weak)
+    taken = np.zeros(data.positions.size - 1, dtype=bool)
+    taken[[item.gap for item in located]] = True
+    group = np.concatenate(([0], np.cumsum(taken)))
+    same = group[:, None] == group
+    earlier = np.tri(taken.size, taken.size + 1, dtype=bool)
+    left = same[:-1] & earlier
+    right = same[:-1] & ~earlier
+    mass = np.where(taken, 0.0, np.maximum(shares, 1e-12))
+    if not mass.any():
+        return Limit(0.0, ())
+    mass /= mass.sum()
+    build = np.square(beliefs.build_deviations)[:, None]
+
+    def errors(counts: Array) -> tuple[Array, Array]:
+        own = 1 / (build + beliefs.sigma**2 / counts)
+        left_mass = np.maximum(own @ left.T, 1e-300)
+        right_mass = np.maximum(own @ right.T, 1e-300)
+        value = own * beliefs.centres
+        difference = value @ left.T / left_mass - value @ right.T / right_mass
+        return np.abs(difference), np.sqrt(1 / left_mass + 1 / right_mass)
+
+    difference, deviation = errors(data.counts.astype(float))
+
+    def missed(size: float, spread: Array) -> float:
+        return float(beliefs.build_masses @ ndtr((difference - size) / spread) @ mass)
+
+    low, high = 0.0, float((difference + 40 * deviation).max(initial=0.0, where=~taken))
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if missed(middle, deviation) > 1 - confidence else (low, middle)
+    if high <= smallest:
+        return Limit(high, ())
+    # Each cut counts by what it still hides; a run is worth the variance it takes off.
+    hidden = mass * (beliefs.build_masses @ ndtr((difference - smallest) / deviation))
+    worth = np.full(data.counts.size, -1.0)
+    for i in np.flatnonzero(data.counts < most_runs).tolist():
+        more = max(1, int(data.counts[i]) // 3)
+        counts = data.counts.astype(float)
+        counts[i] += more
+        saved = beliefs.build_masses @ (np.square(deviation) - np.square(errors(counts)[1]))
+        worth[i] = float(saved @ hidden) / more
+    order = np.argsort(-worth, kind="stable").tolist()
+    return Limit(high, tuple(i for i in order if worth[i] >= max(0.0, 0.3 * worth.max())))

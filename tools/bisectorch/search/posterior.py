@@ -26,12 +26,13 @@ from bisectorch.model import Evidence, Posterior
 
 Array = npt.NDArray[np.float64]
 
-EXPECTED_STEPS = 1.5
-LEVEL_SCALE = 0.2
+EXPECTED_STEPS = 1.0
+LEVEL_SCALE = 0.25
 USUAL_SIGMA = 0.015
 LEAST_SIGMA = 1e-6
-SHAPES = ((4.0, 0.4), (40.0, 0.6))
-BUILD_RATIOS = ((0.0, 0.6), (0.35, 0.15), (1.0, 0.15), (2.5, 0.1))
+USUAL_BUILD = 0.01
+SHAPES = ((4.0, 0.25), (40.0, 0.75))
+BUILD_RATIOS = ((0.0, 0.7), (0.35, 0.1), (1.0, 0.12), (2.5, 0.08))
 SIGMA_POINTS = 7
 GRID_POINTS = 220
 LEAST_WEIGHT = 1e-9
@@ -69,6 +70,7 @@ class Beliefs:
         data: the runs.
         grid: the levels considered, log, shape (G,).
         spacing: the distance of neighbouring grid levels.
+        centres: each commit's robust mean: runs far off count for little, shape (M,).
         slab: prior mass of a new level on each grid level, shape (G,).
         level: P(level of commit), shape (M, G).
         left_relevant: P(relevant step in the gap before the commit, its level), shape (M, G).
@@ -79,13 +81,14 @@ class Beliefs:
         effect: for each gap the expected log ratio, given a step, shape (M-1,).
         effect_deviation: its standard deviation, shape (M-1,).
         sigma: the expected spread of a run, as a normal standard deviation.
-        build_variance: the expected variance of build effects.
-        build_probability: that builds differ at all beyond their runs' noise.
+        build_deviations: the standard deviations of build effects considered, shape (T,).
+        build_masses: their probabilities, shape (T,).
     """
 
     data: Data
     grid: Array
     spacing: float
+    centres: Array
     slab: Array
     level: Array
     left_relevant: Array
@@ -96,8 +99,13 @@ class Beliefs:
     effect: Array
     effect_deviation: Array
     sigma: float
-    build_variance: float
-    build_probability: float
+    build_deviations: Array
+    build_masses: Array
+
+    @property
+    def build_variance(self) -> float:
+        """The expected variance of build effects."""
+        return float(self.build_masses @ np.square(self.build_deviations))
 
     @property
     def level_mean(self) -> Array:
@@ -195,10 +203,12 @@ def believe(data: Data, weight_sums: Array, smallest: float) -> Beliefs:
     left_relevant[1:] = np.einsum("mh,mhg->mg", scale, right * (left_lower + left_upper))
     effect, deviation = _effects(grid, left, right, scale * right_sum)
     sigma = float(weight @ (hyper[:, 0] * hyper[:, 1]))
+    deviations = np.unique(hyper[:, 2])
     return Beliefs(
         data=data,
         grid=grid,
         spacing=spacing,
+        centres=_centres(data, sigma),
         slab=slab,
         level=level.sum(axis=1),
         left_relevant=left_relevant,
@@ -209,8 +219,8 @@ def believe(data: Data, weight_sums: Array, smallest: float) -> Beliefs:
         effect=effect,
         effect_deviation=deviation,
         sigma=sigma,
-        build_variance=float(weight @ np.square(hyper[:, 2])),
-        build_probability=float(weight @ (hyper[:, 2] > 0)),
+        build_deviations=deviations,
+        build_masses=(weight[:, None] * (hyper[:, 2:] == deviations)).sum(axis=0),
     )
 
 
@@ -247,6 +257,15 @@ def summarise(beliefs: Beliefs | None, evidence: Evidence, weight_sums: Array) -
         sigma=beliefs.sigma,
         expected_steps=float(beliefs.relevant.sum()),
     )
+
+
+def _centres(data: Data, sigma: float) -> Array:
+    """One step from each commit's median towards its mean, runs weighted by their distance."""
+    z = (data.runs - np.repeat(data.centres, data.counts)) / max(3 * sigma, 1e-12)
+    weights = 1 / (1 + np.square(z))
+    total = np.add.reduceat(weights * data.runs, data.starts)
+    centres: Array = total / np.add.reduceat(weights, data.starts)
+    return centres
 
 
 def _spread(data: Data) -> tuple[float, float]:
@@ -365,7 +384,7 @@ def _likelihoods(
         if ratio == 0.0:
             blocks.append(plain)
             continue
-        tau = ratio * guess
+        tau = ratio * min(guess, USUAL_BUILD)
         kernel = np.exp(-0.5 * np.square((grid[:, None] - grid) / tau))
         kernel *= spacing / (tau * 2.5066282746310002)
         kernel /= np.maximum(kernel.sum(axis=1, keepdims=True), 1.0)
@@ -373,7 +392,8 @@ def _likelihoods(
     likelihood = np.concatenate(blocks, axis=1)
     shapes = np.asarray(hyper)
     rows = [
-        np.column_stack((shapes, np.full(len(shapes), ratio * guess))) for ratio, _ in BUILD_RATIOS
+        np.column_stack((shapes, np.full(len(shapes), ratio * min(guess, USUAL_BUILD))))
+        for ratio, _ in BUILD_RATIOS
     ]
     masses = np.concatenate([np.asarray(prior) * mass for _, mass in BUILD_RATIOS])
     return likelihood, masses / masses.sum(), np.concatenate(rows)

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bisectorch.model import Decision, Evidence, Probe, Purpose, Verdict
-from bisectorch.search.choose import Chooser, Option, missing_targets
+from bisectorch.search.choose import Chooser, Option, missing_targets, open_positions
 from bisectorch.search.culprits import (
+    MOST_ROUNDS,
     Confirmation,
     Limit,
     Located,
@@ -20,6 +22,14 @@ from bisectorch.search.culprits import (
 from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gather, summarise
 
 MOST_RUNS = 200
+EARLY = 0.5
+SLACK = 3.0
+REST = 3.0
+CLEAR = 6.0
+THOROUGH = 9.0
+CHEAP_BUILD_RUNS = 0.5
+CELLS = 4
+CHEAP_CELLS = 24
 
 
 class BayesSearcher:
@@ -40,8 +50,8 @@ class BayesSearcher:
         smallest_step: float = 0.03,
         confidence: float = 0.95,
         *,
-        cells: int = 8,
-        start_runs: int = 3,
+        cells: int | None = None,
+        start_runs: int = 2,
         most_runs: int = MOST_RUNS,
     ) -> None:
         if not 0 < smallest_step < math.inf or not 0.5 <= confidence < 1:
@@ -49,6 +59,8 @@ class BayesSearcher:
         self.smallest_step = smallest_step
         self.smallest = math.log1p(smallest_step)
         self.confidence = confidence
+        # Fresh rounds must then agree, which makes up for the doubt left when a step is located.
+        self.doubt = SLACK * (1 - confidence)
         self.cells = cells
         self.start_runs = start_runs
         self.most_runs = most_runs
@@ -72,12 +84,15 @@ class BayesSearcher:
                 "fewer than two commits of the range can be measured",
             )
         first, last = usable
-        located = locate(beliefs, evidence, self.smallest, self.confidence) if beliefs else []
-        limit = (
-            detection_limit(beliefs, located, self.confidence)
-            if beliefs and data.positions.size > 1
-            else Limit(math.inf, ())
+        located = (
+            locate(beliefs, evidence, self.smallest, self.confidence, self.doubt) if beliefs else []
         )
+        limit = Limit(math.inf, ())
+        if beliefs and data.positions.size > 1:
+            shares = np.diff(sums[data.positions])
+            limit = detection_limit(
+                beliefs, located, shares, self.smallest, self.confidence, self.most_runs
+            )
         spent = evidence.budget_seconds is not None and (
             evidence.spent_seconds >= evidence.budget_seconds
         )
@@ -92,8 +107,7 @@ class BayesSearcher:
                 limit,
                 [Probe(tuple(ends), self.start_runs, Purpose.ENDS)],
             )
-        cells, grid_runs = self._grid(evidence, first, last)
-        grid = missing_targets(evidence, sums, first, last, cells)
+        grid = missing_targets(evidence, sums, first, last, self._cells(evidence))
         if grid and not spent:
             return self._go(
                 evidence,
@@ -101,7 +115,7 @@ class BayesSearcher:
                 beliefs,
                 located,
                 limit,
-                [Probe(tuple(grid[:batch]), grid_runs, Purpose.GRID)],
+                [Probe(tuple(grid[:batch]), 1, Purpose.GRID)],
             )
         if beliefs is None or ends:
             return self._end(
@@ -113,9 +127,14 @@ class BayesSearcher:
                 Verdict.INCONCLUSIVE,
                 "the budget ended before both ends were measured",
             )
-        settled = self._settled(beliefs, located)
+        quiet = self._quiet(beliefs, located)
+        settled = bool(quiet.all())
         wanted = [x for x in located if x.closed and x.confirmation is Confirmation.WANTED]
         done = settled and not wanted
+        if done and located and not spent:
+            probes = self._explore(beliefs, evidence, sums, located, batch)
+            if probes:
+                return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located:
             return self._conclude(evidence, sums, beliefs, located, limit, "")
         if done and limit.log_ratio <= self.smallest:
@@ -135,8 +154,16 @@ class BayesSearcher:
         if done:
             probes += self._sharpen(beliefs, limit, room)
         elif room > 0 and not settled:
-            options = Chooser(beliefs, evidence, sums, most_runs=self.most_runs).best(room)
-            probes += _grouped(options)
+            chooser = Chooser(
+                beliefs,
+                evidence,
+                sums,
+                most_runs=self.most_runs,
+                quiet=quiet,
+                doubt=self.doubt,
+            )
+            options = chooser.best(room)
+            probes += self._as_confirmations(beliefs, evidence, options)
         if probes:
             return self._go(evidence, sums, beliefs, located, limit, probes)
         return self._conclude(
@@ -149,23 +176,61 @@ class BayesSearcher:
     def _last(self, evidence: Evidence) -> int | None:
         return next((x for x in reversed(range(evidence.size)) if x not in evidence.failed), None)
 
-    def _grid(self, evidence: Evidence, first: int, last: int) -> tuple[int, int]:
-        """The cells of the starting grid, and the runs of each of its commits.
+    def _cells(self, evidence: Evidence) -> int:
+        """How many cells the starting grid cuts the range into, one run for each commit of it.
 
-        All commits of a level inform it, so where builds are cheaper than runs the same runs
-        are spread over more commits: what cancels between two of them is then seen.
+        All commits of a level inform it, so where builds are cheaper than runs the runs are
+        spread over many commits: what cancels between two of a coarser grid is then seen.
         """
-        quotes = sorted(x for x in evidence.build_seconds[first + 1 : last] if x > 0)
-        if quotes and quotes[len(quotes) // 2] < 0.5 * evidence.run_seconds:
-            return self.cells * self.start_runs, 1
-        return self.cells, self.start_runs
+        if self.cells is not None:
+            return self.cells
+        cheap = _build_cost(evidence) <= CHEAP_BUILD_RUNS * evidence.run_seconds
+        return CHEAP_CELLS if cheap else CELLS
 
-    def _settled(self, beliefs: Beliefs, located: list[Located]) -> bool:
-        """Every step is closed, and what is left over is less than the confidence allows."""
-        inside = {item.gap for item in located}
-        rest = sum(p for g, p in enumerate(beliefs.relevant.tolist()) if g not in inside)
-        allowed = (1 - self.confidence) * (1 + len(located))
-        return rest <= allowed and all(item.closed for item in located)
+    def _explore(
+        self,
+        beliefs: Beliefs,
+        evidence: Evidence,
+        sums: Array,
+        located: list[Located],
+        batch: int,
+    ) -> list[Probe]:
+        """Look for steps that cancel each other between two measured commits.
+
+        Such a pair leaves no trace until a commit between its two steps is measured. Only where
+        one run is enough to tell (the steps found so far are large beside the noise), and only
+        while the chance of a hidden pair, which falls as the square of a gap's share, is worth
+        its cost beside what the search has cost so far.
+        """
+        if max(abs(item.step.log_ratio) for item in located) < CLEAR * beliefs.sigma:
+            return []
+        data = beliefs.data
+        build = _build_cost(evidence)
+        so_far = data.positions.size * build + float(data.counts.sum()) * evidence.run_seconds
+        shares = np.diff(sums[data.positions]) / max(float(sums[-1]), 1e-300)
+        chosen: list[int] = []
+        for g in np.argsort(-shares, kind="stable").tolist():
+            left, right = int(data.positions[g]), int(data.positions[g + 1])
+            worth = THOROUGH * so_far * float(shares[g]) ** 2 / 2
+            if worth < build + evidence.run_seconds or len(chosen) == batch:
+                break
+            places = np.asarray(open_positions(evidence, left, right), dtype=np.intp)
+            if places.size:
+                middle = 0.5 * (sums[left] + sums[right])
+                chosen.append(int(places[np.argmin(np.abs(sums[places] - middle))]))
+        return [Probe(tuple(sorted(chosen)), 1, Purpose.SEARCH)] if chosen else []
+
+    def _quiet(self, beliefs: Beliefs, located: list[Located]) -> NDArray[np.bool_]:
+        """For each gap: closed by a located step, or in a stretch that holds no other."""
+        rest = beliefs.relevant.copy()
+        inside = sorted(item.gap for item in located)
+        rest[inside] = 0.0
+        starts = sorted({0, *inside})
+        allowed = (REST if located else 1.0) * (1 - self.confidence)
+        quiet = np.add.reduceat(rest, starts) <= allowed
+        each: NDArray[np.bool_] = np.repeat(quiet, np.diff([*starts, rest.size]))
+        each[inside] = [item.closed for item in sorted(located, key=lambda item: item.gap)]
+        return each
 
     def _confirmations(self, wanted: Sequence[Located], batch: int) -> list[Probe]:
         return [
@@ -173,15 +238,41 @@ class BayesSearcher:
             for item in wanted[: max(1, batch // 2)]
         ]
 
+    def _as_confirmations(
+        self, beliefs: Beliefs, evidence: Evidence, options: list[Option]
+    ) -> list[Probe]:
+        """Repeats on either side of a closed, probable step are made as its fresh rounds."""
+        positions = beliefs.data.positions
+        sides: dict[int, tuple[int, int]] = {}
+        for g in np.flatnonzero(beliefs.relevant >= EARLY).tolist():
+            left, right = int(positions[g]), int(positions[g + 1])
+            done = len(evidence.pairs.get((left, right), ()))
+            if done < MOST_ROUNDS and not len(open_positions(evidence, left, right)):
+                sides.setdefault(left, (left, right))
+                sides.setdefault(right, (left, right))
+        probes: list[Probe] = []
+        kept = []
+        used: set[int] = set()
+        for option in options:
+            pair = sides.get(option.position)
+            if option.purpose is not Purpose.REPEAT or pair is None:
+                kept.append(option)
+            elif not used & set(pair):
+                used |= set(pair)
+                probes.append(Probe(pair, (option.runs + 1) // 2, Purpose.CONFIRM))
+        kept = [o for o in kept if o.position not in used]
+        return probes + _grouped(kept)
+
     def _sharpen(self, beliefs: Beliefs, limit: Limit, room: int) -> list[Probe]:
         """More runs where they lower the detection limit most."""
         data = beliefs.data
-        weak = [i for i in limit.weak if data.counts[i] < self.most_runs][: max(1, room)]
+        weak = limit.weak[: max(1, room)]
         if not weak:
             return []
         least = min(int(data.counts[i]) for i in weak)
-        runs = min(max(1, least // 3), self.most_runs - max(int(data.counts[i]) for i in weak))
-        return [Probe(tuple(int(data.positions[i]) for i in weak), runs, Purpose.REPEAT)]
+        return [
+            Probe(tuple(int(data.positions[i]) for i in weak), max(1, least // 3), Purpose.REPEAT)
+        ]
 
     def _open_question(self, beliefs: Beliefs, located: list[Located]) -> str:
         inside = {item.gap for item in located if item.closed}
@@ -252,6 +343,17 @@ def _cleaned(evidence: Evidence) -> Evidence:
     empty = frozenset(x for x, runs in values.items() if not runs)
     values = {x: runs for x, runs in values.items() if runs}
     return replace(evidence, values=values, failed=(evidence.failed | empty) - values.keys())
+
+
+def _build_cost(evidence: Evidence) -> float:
+    """The mean quote of the commits not measured yet, seconds."""
+    if len(evidence.build_seconds) != evidence.size:
+        return 0.0
+    quotes = np.asarray(evidence.build_seconds, dtype=float)
+    known = [x for x in (*evidence.values, *evidence.failed) if 0 <= x < evidence.size]
+    quotes[known] = np.nan
+    rest = quotes[np.isfinite(quotes)]
+    return max(0.0, float(rest.mean())) if rest.size else 0.0
 
 
 def _relative(limit: Limit) -> float:

@@ -1,0 +1,292 @@
+"""Simulated histories: to plan a search, to test one, and to compare it with others.
+
+A ``Setting`` says what kind of history; ``draw`` makes one of a seed, and a ``World`` lets a
+strategy build and measure it, keeping the accounts. The k-th run of a commit is a function of
+the seed, the commit and k alone, so every strategy sees the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bisectorch.model import Decision, Evidence, Purpose, Verdict
+from bisectorch.search.searcher import BayesSearcher
+
+Array = npt.NDArray[np.float64]
+
+CLUSTER = 5.0
+"""Mean length of a stretch of unbuildable commits."""
+NATIVE_MEDIAN = 1.9
+NATIVE_SPREAD = 0.93
+"""Commits between two native changes: lognormal, fitted to PyTorch in May and June 2017 (of 378
+commits 129 distinct native states, median 2 commits between native changes, longest 24)."""
+MOST_DECISIONS = 3000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A kind of history.
+
+    Attributes:
+        size: the number of commits, both ends included.
+        ratios: the relative steps in order of position, 0.2 for 20 % slower.
+        sigma: the standard deviation of a run's logarithm.
+        heavy: the noise is Student t with 3 degrees of freedom, scaled to half of ``sigma``,
+            and one run in fifty is slower by up to some ten times ``sigma``.
+        build_sigma: the standard deviation of a build's own effect.
+        drift: the standard deviation by which the machine's speed wanders each run.
+        unbuildable: the share of commits that cannot be built, in clusters.
+        build_seconds: the cost of a build (of a native state when ``python_seconds`` is set).
+        python_seconds: the cost of a build whose native state has been built; None: no such.
+        run_seconds: the cost of a run.
+    """
+
+    size: int = 512
+    ratios: tuple[float, ...] = ()
+    sigma: float = 0.02
+    heavy: bool = False
+    build_sigma: float = 0.0
+    drift: float = 0.0
+    unbuildable: float = 0.0
+    build_seconds: float = 15.0
+    python_seconds: float | None = None
+    run_seconds: float = 2.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One history.
+
+    Attributes:
+        setting: what kind it is.
+        seed: what it was drawn from.
+        positions: the change points, ascending.
+        levels: the log level of each commit.
+        failing: the commits that cannot be built.
+        states: the native state of each commit.
+    """
+
+    setting: Setting
+    seed: int
+    positions: tuple[int, ...]
+    levels: Array
+    failing: frozenset[int]
+    states: npt.NDArray[np.intp]
+
+
+def draw(setting: Setting, seed: int) -> Drawn:
+    """A history of this kind; change points are uniform among all positions but the first."""
+    rng = np.random.default_rng([seed, 1])
+    chosen = np.sort(rng.choice(np.arange(1, setting.size), len(setting.ratios), replace=False))
+    levels = np.zeros(setting.size)
+    for position, ratio in zip(chosen.tolist(), setting.ratios, strict=True):
+        levels[position:] += math.log1p(ratio)
+    failing: set[int] = set()
+    while len(failing) < round(setting.unbuildable * setting.size):
+        start = int(rng.integers(1, setting.size - 1))
+        length = int(rng.geometric(1 / CLUSTER))
+        failing.update(range(start, min(start + length, setting.size - 1)))
+    states = np.zeros(setting.size, dtype=np.intp)
+    at = 0
+    while at < setting.size:
+        at += 1 + int(rng.lognormal(math.log(NATIVE_MEDIAN - 0.5), NATIVE_SPREAD))
+        states[at:] += 1
+    return Drawn(setting, seed, tuple(chosen.tolist()), levels, frozenset(failing), states)
+
+
+@dataclass
+class World:
+    """A history being searched: builds on demand, measures, and keeps the accounts.
+
+    Attributes:
+        drawn: the history.
+        builds: attempts to build, failed ones included.
+        runs: runs measured.
+        seconds: what both cost.
+        failed: commits found to be unbuildable.
+    """
+
+    drawn: Drawn
+    builds: int = 0
+    runs: int = 0
+    seconds: float = 0.0
+    failed: set[int] = field(default_factory=set)
+    _streams: dict[int, Array] = field(default_factory=dict)
+    _used: dict[int, int] = field(default_factory=dict)
+    _states: set[int] = field(default_factory=set)
+    _wander: float = 0.0
+
+    def quotes(self) -> tuple[float, ...]:
+        """What it would cost now to make each commit measurable."""
+        setting = self.drawn.setting
+        costs = np.full(setting.size, setting.build_seconds)
+        if setting.python_seconds is not None:
+            ready = np.isin(self.drawn.states, list(self._states))
+            costs[ready] = setting.python_seconds
+        costs[list(self._used)] = 0.0
+        return tuple(costs.tolist())
+
+    def measure(self, position: int, runs: int) -> Array | None:
+        """The log values of so many further runs; None when the commit cannot be built."""
+        setting = self.drawn.setting
+        if position not in self._used:
+            if position in self.failed:
+                return None
+            state = int(self.drawn.states[position])
+            cheap = setting.python_seconds is not None and state in self._states
+            self.builds += 1
+            self.seconds += (setting.python_seconds or 0.0) if cheap else setting.build_seconds
+            if position in self.drawn.failing:
+                self.failed.add(position)
+                return None
+            self._states.add(state)
+            self._used[position] = 0
+        start = self._used[position]
+        self._used[position] += runs
+        self.runs += runs
+        self.seconds += runs * setting.run_seconds
+        values = self._stream(position, start + runs)[start : start + runs].copy()
+        if setting.drift:
+            steps = np.random.default_rng([self.drawn.seed, 3, self.runs]).normal(
+                0, setting.drift, runs
+            )
+            path = self._wander + np.cumsum(steps)
+            self._wander = float(path[-1])
+            values += path
+        return values
+
+    def _stream(self, position: int, length: int) -> Array:
+        have = self._streams.get(position)
+        if have is None or have.size < length:
+            size = max(64, 2 * length)
+            have = self._noise(position, size) + self.drawn.levels[position]
+            self._streams[position] = have
+        return have
+
+    def _noise(self, position: int, size: int) -> Array:
+        """The first ``size`` runs' noise; a longer stream begins with the shorter one."""
+        setting = self.drawn.setting
+        rng = np.random.default_rng([self.drawn.seed, 2, position])
+        build = setting.build_sigma * rng.standard_normal()
+        if not setting.heavy:
+            return build + setting.sigma * rng.standard_normal(size)
+        wild = np.random.default_rng([self.drawn.seed, 4, position])
+        tails = np.random.default_rng([self.drawn.seed, 5, position]).chisquare(3, size)
+        noise = 0.5 * setting.sigma * rng.standard_normal(size)
+        noise /= np.sqrt(tails / 3)
+        rare = wild.random((size, 2))
+        slow: Array = build + noise + (rare[:, 0] < 0.02) * 10 * setting.sigma * rare[:, 1]
+        return slow
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one search of one simulated history came to.
+
+    Attributes:
+        credible: the credible set of each culprit it named.
+        verdict: its verdict.
+        limit: its detection limit, relative.
+        builds, runs, seconds: what it spent.
+        decisions: how often it was asked.
+        cpu_seconds: the time it took to decide.
+    """
+
+    credible: tuple[tuple[int, ...], ...]
+    verdict: Verdict
+    limit: float
+    builds: int
+    runs: int
+    seconds: float
+    decisions: int = 0
+    cpu_seconds: float = 0.0
+
+
+def search(
+    world: World,
+    searcher: BayesSearcher,
+    *,
+    batch: int = 1,
+    weights: Sequence[float] | None = None,
+    blind: bool = False,
+    budget_seconds: float | None = None,
+) -> Trial:
+    """Let the searcher search this world to its verdict.
+
+    With drift, every probe is measured beside the baseline, as blocks are, and freed of its
+    wandering. ``blind`` hides the quotes: every new commit then seems to cost the same.
+    """
+    setting = world.drawn.setting
+    size = setting.size
+    values: dict[int, tuple[float, ...]] = {}
+    pairs: dict[tuple[int, int], tuple[float, ...]] = {}
+    given = tuple(weights) if weights is not None else (1.0,) * size
+    cpu = 0.0
+    for count in range(1, MOST_DECISIONS + 1):
+        quotes = world.quotes()
+        if blind:
+            quotes = tuple(10.0 if q > 0 else 0.0 for q in quotes)
+        evidence = Evidence(
+            size=size,
+            weights=given,
+            values=dict(values),
+            failed=frozenset(world.failed),
+            pairs=dict(pairs),
+            build_seconds=quotes,
+            run_seconds=setting.run_seconds,
+            spent_seconds=world.seconds,
+            budget_seconds=budget_seconds,
+        )
+        began = time.process_time()
+        decision = searcher.decide(evidence, batch)
+        cpu += time.process_time() - began
+        if decision.verdict is not None:
+            return _trial(world, decision, decision.verdict, count, cpu)
+        for probe in decision.probes:
+            fresh = _probe(world, probe.positions, probe.runs)
+            for position, got in fresh.items():
+                values[position] = (*values.get(position, ()), *got.tolist())
+            if probe.purpose is Purpose.CONFIRM and len(fresh) == 2:
+                left, right = probe.positions
+                ratios = (fresh[right] - fresh[left]).tolist()
+                pairs[left, right] = (*pairs.get((left, right), ()), *ratios)
+    raise RuntimeError(f"no verdict after {MOST_DECISIONS} decisions")
+
+
+def _probe(world: World, positions: tuple[int, ...], runs: int) -> dict[int, Array]:
+    """Measure these commits in one block."""
+    fresh: dict[int, Array] = {}
+    if not world.drawn.setting.drift:
+        for position in positions:
+            got = world.measure(position, runs)
+            if got is not None:
+                fresh[position] = got
+        return fresh
+    rounds: dict[int, list[float]] = {}
+    for _ in range(runs):
+        anchor = world.measure(0, 1)
+        base = float(anchor[0]) if anchor is not None else 0.0
+        for position in positions:
+            one = np.array([base]) if position == 0 else world.measure(position, 1)
+            if one is not None:
+                rounds.setdefault(position, []).append(float(one[0]) - base)
+    return {position: np.array(got) for position, got in rounds.items()}
+
+
+def _trial(world: World, decision: Decision, verdict: Verdict, count: int, cpu: float) -> Trial:
+    return Trial(
+        credible=tuple(step.credible for step in decision.steps),
+        verdict=verdict,
+        limit=decision.limit,
+        builds=world.builds,
+        runs=world.runs,
+        seconds=world.seconds,
+        decisions=count,
+        cpu_seconds=cpu,
+    )
