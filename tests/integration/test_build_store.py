@@ -347,3 +347,21 @@ def test_a_content_that_its_wheel_did_not_record_is_found(tmp_path: Path) -> Non
     text = (tree / "mini" / "ops.py").read_text()
     (tree / "mini" / "ops.py").write_text(text.replace("1", "2"))
     assert list(store.faults("aa")) == ["the content of mini/ops.py is not what its wheel recorded"]
+
+
+def test_a_read_only_store_can_still_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there serves; what would have to be made is refused in one line."""
+    sized(Store(tmp_path), "aa", 10)
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("mkdir", "write_text", "touch"):
+        monkeypatch.setattr(Path, name, read_only)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    store = Store(tmp_path)
+    assert store.get("aa") == tmp_path / "trees" / "aa" / "aa" / "tree"
+    with pytest.raises(EnvironmentFailure, match="read-only file system: choose another place"):
+        sized(store, "bb", 10)

@@ -98,7 +98,7 @@ def unit(index: int, version: int) -> dict[str, str]:
     body = "".join(
         f"double f{index}_{n}(double *x, int n) {{ double s = {version}; for (int i = 0; i < n;"
         f" i++) s += x[i] * {n} + s / (x[i] + {n + 1}); return s; }}\n"
-        for n in range(60)
+        for n in range(30)
     )
     return {f"csrc/unit{index}.c": body}
 

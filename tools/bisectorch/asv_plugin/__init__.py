@@ -6,8 +6,16 @@ loads any plugin.
 """
 
 from bisectorch.asv_plugin import environment, publisher
-from bisectorch.asv_plugin.workshop import findings_of
+from bisectorch.model import Findings, Session
 
-publisher.Culprits.conclude = staticmethod(findings_of)
+
+def _conclude(session: Session) -> Findings:
+    # asv loads this plugin with every command, and the search takes long to load.
+    from bisectorch.asv_plugin.workshop import findings_of
+
+    return findings_of(session)
+
+
+publisher.Culprits.conclude = staticmethod(_conclude)
 
 __all__ = ["environment", "publisher"]

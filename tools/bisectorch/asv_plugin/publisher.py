@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode
 
 from asv.console import log
@@ -13,8 +13,10 @@ from asv.publishing import OutputPublisher
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.errors import LogError
 from bisectorch.model import Findings, Session, Workload
-from bisectorch.report.pages import Problem, Site, write_pages
 from bisectorch.report.record import load, logs
+
+if TYPE_CHECKING:
+    from bisectorch.report.pages import Problem
 
 FOLDER = "culprits"
 
@@ -46,6 +48,9 @@ class Culprits(OutputPublisher):  # type: ignore[misc]
 
         A log that cannot be read is left out and said so, on the page and here.
         """
+        # asv loads this plugin with every command, and drawing takes long to load.
+        from bisectorch.report.pages import Site, write_pages
+
         html = Path(conf.html_dir)
         sessions, problems = read_sessions(Settings.from_conf(conf).sessions_dir, cls.conclude)
         for problem in problems:
@@ -63,6 +68,8 @@ def read_sessions(
     sessions_dir: Path, conclude: Callable[[Session], Findings]
 ) -> tuple[tuple[Findings, ...], tuple[Problem, ...]]:
     """The findings of every session in the folder, and the logs that yield none."""
+    from bisectorch.report.pages import Problem
+
     found: list[Findings] = []
     problems: list[Problem] = []
     for path in logs(sessions_dir):

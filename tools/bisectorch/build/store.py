@@ -97,15 +97,19 @@ class Store:
         """The tree of ``key``, from now on held, or None when there is none to be trusted."""
         if self.about(key) is None:
             return None
-        with self._clear_refusals():
-            if not self._holds.holds(key):
-                with self._holds.exclusively():
+        if not self._holds.holds(key):
+            try:
+                with self._clear_refusals(), self._holds.exclusively():
                     if self.about(key) is None:
                         return None
                     self._holds.hold(key)
-            # Its time of use, by which the store is kept within its size.
-            with contextlib.suppress(OSError):
-                os.utime(self._entry(key) / "stamp.json")
+            except EnvironmentFailure:
+                # What cannot be written can still be read, and nobody can evict from it.
+                if os.access(self.root, os.W_OK):
+                    raise
+        # Its time of use, by which the store is kept within its size.
+        with contextlib.suppress(OSError):
+            os.utime(self._entry(key) / "stamp.json")
         return self._entry(key) / "tree"
 
     def release(self) -> None:
