@@ -113,7 +113,7 @@ def test_what_cannot_be_imported_is_tried_once_for_all_workloads() -> None:
     commits = line(30)
     broken = {commits[i].sha: "SyntaxError" for i in range(1, 29)}
     recorder = FakeRecorder()
-    run(
+    findings = run(
         session(commits, SMALL, LARGE),
         FakeMeasurer(
             {SMALL.name: levels(commits, {}), LARGE.name: levels(commits, {})},
@@ -124,6 +124,20 @@ def test_what_cannot_be_imported_is_tried_once_for_all_workloads() -> None:
     tried = [e.sha for e in recorder.events if getattr(e, "outcome", None) is Outcome.UNIMPORTABLE]
     assert tried
     assert len(tried) == len(set(tried))
+    for workload in findings.workloads:
+        told = {o.sha for o in workload.observations if o.outcome is Outcome.UNIMPORTABLE}
+        assert told == set(tried), "each report says why they were not measured"
+
+
+def test_reports_show_values_freed_of_drift() -> None:
+    """Blocks drift by 30 %; the runs shown spread by their own noise."""
+    commits = line(12)
+    measurer = FakeMeasurer({SMALL.name: levels(commits, {5: 0.3})}, sigma=0.005, drift=0.3)
+    (culprit,) = run(session(commits, SMALL), measurer).workloads[0].culprits
+    for side in (culprit.parent, culprit.child):
+        assert max(side.values) / min(side.values) < 1.1
+        assert min(side.values) < side.level * 1.02
+        assert max(side.values) > side.level / 1.02
 
 
 def test_unbuildable_commits_are_outcomes() -> None:

@@ -19,6 +19,7 @@ from bisectorch.model import (
     Event,
     Evidence,
     Findings,
+    Observation,
     Outcome,
     Probe,
     Purpose,
@@ -125,20 +126,20 @@ class _Loop:
             budget_seconds=self._header.budget_seconds,
         )
 
-    def baseline_failure(self, search: Search) -> str | None:
+    def baseline_failure(self, search: Search) -> Observation | None:
         """Why the search has nothing to stand on, if it hasn't."""
         return self.knowledge.failure(search.workload, search.line[0].sha)
 
     def refuse_if_nothing_ran(self) -> None:
         """One clear line when the baseline served no workload at all."""
         baseline = self._header.range.baseline
-        reasons = [
+        failures = [
             self.knowledge.failure(workload, baseline.sha) for workload in self._header.workloads
         ]
-        if all(reasons):
+        if failures[0] and all(failures):
             raise UsageError(
-                f"FROM ({baseline.sha[:10]}) cannot be measured: {reasons[0]}. "
-                "Choose a FROM where the benchmark works."
+                f"FROM ({baseline.sha[:10]}) cannot be measured: {failures[0].outcome.value}: "
+                f"{failures[0].reason}. Choose a FROM where the benchmark works."
             )
 
     def heard(self, search: Search) -> int:

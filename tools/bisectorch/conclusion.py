@@ -152,8 +152,8 @@ def _culprit(
 
 
 def _side(knowledge: Knowledge, workload: Workload, commit: Commit, level: float) -> Side:
-    values = tuple(run.value for run in knowledge.runs[workload.name].get(commit.sha, ()))
-    return Side(commit.sha, values, level)
+    logs = knowledge.freed(workload).get(commit.sha, ())
+    return Side(commit.sha, tuple(math.exp(log) for log in logs), level)
 
 
 def _escaped(name: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from bisectorch.model import (
     BuildEvent,
@@ -48,8 +48,8 @@ class Knowledge:
         self._freed: dict[str, Mapping[str, tuple[float, ...]]] = {}
         self.observations: dict[str, list[Observation]] = defaultdict(list)
         self.runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-        self.failures: dict[str, dict[str, str]] = defaultdict(dict)
-        self._unimportable: dict[str, dict[str, str]] = defaultdict(dict)
+        self._failures: dict[str, dict[str, Observation]] = defaultdict(dict)
+        self._unimportable: dict[str, dict[str, Observation]] = defaultdict(dict)
         self.unbuildable: dict[str, str] = {}
         self.side_branches: dict[tuple[str, str], SideBranch] = {}
         self.events = 0
@@ -82,10 +82,9 @@ class Knowledge:
             self.seconds += sum(run.seconds for run in event.runs)
             self._freed.pop(event.workload, None)
             return
-        text = f"{event.outcome.value}: {event.reason}"
-        self.failures[event.workload][event.sha] = text
+        self._failures[event.workload][event.sha] = event
         if event.outcome is Outcome.UNIMPORTABLE:
-            self._unimportable[_module(event.workload)][event.sha] = text
+            self._unimportable[_module(event.workload)][event.sha] = event
 
     @property
     def run_count(self) -> int:
@@ -98,15 +97,33 @@ class Knowledge:
             self._freed[workload.name] = self._free_of_blocks(self.runs[workload.name])
         return self._freed[workload.name]
 
-    def failure(self, workload: Workload, sha: str) -> str | None:
-        """Why this commit has no run of this workload, or None."""
+    def failure(self, workload: Workload, sha: str) -> Observation | None:
+        """Why this commit has no run of this workload, or None.
+
+        A commit without a build serves no workload; one that cannot be imported, none of the
+        same benchmark file.
+        """
         if self.runs[workload.name].get(sha):
             return None
-        return (
-            self.unbuildable.get(sha)
-            or self.failures[workload.name].get(sha)
-            or self._unimportable[_module(workload.name)].get(sha)
-        )
+        if sha in self.unbuildable:
+            return Observation(workload.name, sha, Outcome.UNBUILDABLE, (), self.unbuildable[sha])
+        elsewhere = self._unimportable[_module(workload.name)].get(sha)
+        return self._failures[workload.name].get(sha) or elsewhere
+
+    def accounts(self, workload: Workload, shas: Iterable[str]) -> tuple[Observation, ...]:
+        """The workload's observations as reports show them, in order.
+
+        Values are freed of block effects, as verdicts are reached on them; what is known to fail
+        by another workload's attempt is told as well, for each of ``shas``.
+        """
+        logs = {sha: iter(values) for sha, values in self.freed(workload).items()}
+        own = [
+            replace(each, runs=_at(each.runs, logs.get(each.sha, iter(()))))
+            for each in self.observations[workload.name]
+        ]
+        tried = {observation.sha for observation in own}
+        known = (self.failure(workload, sha) for sha in shas if sha not in tried)
+        return (*own, *(replace(each, workload=workload.name) for each in known if each))
 
     def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
         """Confirmations as paired log ratios, one a round, by the positions compared."""
@@ -156,3 +173,11 @@ class Knowledge:
 def _module(workload: str) -> str:
     """The benchmark file of a workload: what one of them cannot import, none of them can."""
     return workload.split(".", 1)[0]
+
+
+def _at(runs: Sequence[Run], logs: Iterator[float]) -> tuple[Run, ...]:
+    """The runs at the next levels; those of 0 or less, which have no logarithm, as they are."""
+    return tuple(
+        replace(run, value=math.exp(log)) if run.value > 0 else run
+        for run, log in zip(runs, logs, strict=False)
+    )

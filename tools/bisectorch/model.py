@@ -322,7 +322,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a culprit's comparison: the commit measured, and its runs in the unit."""
+    """One side of a culprit's comparison: the commit measured, its runs and level in the unit.
+
+    The values are freed of block effects, so the two sides' can be compared.
+    """
 
     sha: str
     values: tuple[float, ...]
@@ -372,7 +375,7 @@ class WorkloadFindings:
         culprits: largest effect first.
         limit: the smallest relative step that would have been seen.
         needed: what an inconclusive verdict would take.
-        observations: in the order they were made.
+        observations: in the order they were made, values freed of block effects.
         posterior: over ``Findings.range.line``; None when nothing could be measured.
     """
 
