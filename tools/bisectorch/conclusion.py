@@ -13,8 +13,6 @@ from bisectorch.model import (
     Decision,
     End,
     Findings,
-    Observation,
-    Outcome,
     Session,
     SessionHeader,
     Side,
@@ -51,17 +49,13 @@ def conclude(session: Session, searcher: Searcher, *, free_of_blocks: FreeOfBloc
 def _workload_findings(
     header: SessionHeader, knowledge: Knowledge, workload: Workload, searcher: Searcher
 ) -> WorkloadFindings:
-    observations = (
-        *knowledge.observations[workload.name],
-        *(
-            Observation(workload.name, sha, Outcome.UNBUILDABLE, reason=why)
-            for sha, why in knowledge.unbuildable.items()
-        ),
-    )
     search = Search(workload, header.range.line)
-    reason = knowledge.failure(workload, search.line[0].sha)
-    if reason or not knowledge.runs[workload.name]:
-        needed = f"FROM cannot be measured: {reason}" if reason else "nothing was measured yet"
+    observations = knowledge.accounts(workload, [commit.sha for commit in search.line])
+    failure = knowledge.failure(workload, search.line[0].sha)
+    if failure or not knowledge.runs[workload.name]:
+        needed = "nothing was measured yet"
+        if failure:
+            needed = f"FROM cannot be measured: {failure.outcome.value}: {failure.reason}"
         return WorkloadFindings(
             workload, Verdict.INCONCLUSIVE, (), math.inf, needed, observations, None
         )
