@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bisectorch.build import Ladder, Places, Recipe, Step, Store
+from bisectorch.build.interpreter import describe
 from bisectorch.build.source import DEFAULT_COMMAND
 from bisectorch.build.unpack import unpack
 from bisectorch.errors import EnvironmentFailure, Unbuildable
@@ -390,6 +391,46 @@ def test_a_submodule_that_cannot_be_fetched_is_told(tmp_path: Path) -> None:
             yard.ladder(requirements=()).provide(yard.commit("start"))
     (tmp_path / "gone").rename(tmp_path / "tally")
     assert cost(yard.ladder(requirements=("wheel",)).provide(yard.commit("start"))) == 100
+
+
+def test_a_repository_that_lacks_objects_is_no_fault_of_the_commit(
+    small: NativeHistory, tmp_path: Path
+) -> None:
+    """git's own line is told, and nothing is remembered against the commit."""
+    run(tmp_path, "git", "clone", "-q", "--no-hardlinks", str(small.repo.path), "repo")
+    story = NativeHistory(MiniRepo(tmp_path / "repo"), small.shas, small.costs)
+    yard = Yard(story, tmp_path / "store")
+    blob = story.repo.git("rev-parse", f"{small.shas['first']}:quick/__init__.py")
+    lost = tmp_path / "repo" / ".git" / "objects" / blob[:2] / blob[2:]
+    lost.rename(tmp_path / "lost")
+    for _ in range(2):
+        with pytest.raises(EnvironmentFailure, match=rf"is incomplete: .*{blob}"):
+            yard.ladder(steps=script(BUILD), requirements=()).provide(yard.commit("first"))
+    (tmp_path / "lost").rename(lost)
+    assert yard.ladder(steps=script(BUILD)).provide(yard.commit("first"))
+
+
+def test_what_chooses_a_build_is_part_of_its_key(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables that projects' builds read, the compilers, and the commands; not what is idle."""
+    interpreter = describe(sys.executable)
+    for name in ("USE_CUDA", "NO_COLOR", "CFLAGS", "CC"):
+        monkeypatch.delenv(name, raising=False)
+    keys = [yard.recipe.key("f" * 64, interpreter)]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert yard.recipe.key("f" * 64, interpreter) == keys[0]
+    for name, value in (("USE_CUDA", "1"), ("CFLAGS", "-O3"), ("CC", "gcc -m64")):
+        monkeypatch.setenv(name, value)
+        keys.append(yard.recipe.key("f" * 64, interpreter))
+    recipes = [
+        replace(yard.recipe, text=("other",)),
+        replace(yard.recipe, requirements=()),
+        replace(yard.recipe, variables={"A": "1"}),
+    ]
+    keys += [recipe.key("f" * 64, interpreter) for recipe in recipes]
+    keys.append(yard.recipe.key("e" * 64, interpreter))
+    assert len(set(keys)) == len(keys)
 
 
 def alive(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +22,13 @@ _AS_COMMITTED = (
     *("-c", "gc.auto=0"),
 )
 
+_INCOMPLETE = re.compile(r"unable to read|missing|bad object|corrupt|loose object|not a tree")
 _PACKED = ("build/lib.*", "build/bdist.*", "*.egg-info", "dist")
 """What packaging leaves behind and would pack again, files of other commits included."""
 
 
 class NotFetched(Unbuildable):
-    """A submodule is out of reach, perhaps only now: not to be remembered."""
+    """A commit's files are out of reach, perhaps only now: not to be remembered."""
 
 
 class Checkout:
@@ -58,15 +60,23 @@ class Checkout:
 
         Raises:
             Unbuildable: git cannot check it out, or a submodule cannot be fetched.
+            EnvironmentFailure: the repository lacks objects of it.
         """
-        if not self.exists:
+        # We are alone here: whoever left this was killed.
+        (self.path / ".git" / "index.lock").unlink(missing_ok=True)
+        if not self.exists or self._git("cat-file", "-e", f"{sha}^{{commit}}")[0]:
+            # Also when the repository moved, whose objects it shares.
             self._clone()
         for path in known_links.keys() - links.keys():
             self._git("submodule", "deinit", "--force", "--", path)
             shutil.rmtree(self.path / path, ignore_errors=True)
         status, said = self._git("checkout", "--quiet", "--force", "--detach", sha)
+        if status and _INCOMPLETE.search(said):
+            raise EnvironmentFailure(
+                f"git cannot check out {sha[:10]}, because {self._repository} is incomplete: {said}"
+            )
         if status:
-            raise Unbuildable(f"git cannot check out {sha[:10]}: {said}")
+            raise NotFetched(f"git cannot check out {sha[:10]}: {said}")
         changed = [path for path, link in links.items() if known_links.get(path) != link]
         if changed:
             self._git("submodule", "--quiet", "sync", "--recursive", "--", *changed)

@@ -107,6 +107,7 @@ class Ladder:
         self._laid: dict[str, tuple[TreeFile, ...]] = {}
         self._manifests: dict[tuple[str, object], Manifest | None] = {}
         self._others: dict[str, list[_Base]] = {}
+        self._source_keys: dict[str, str] = {}
         self._seen: dict[str, Commit] = {}
         self._alike: dict[str, dict[str, _Base]] = {}
         self._wheels = wheels
@@ -187,7 +188,7 @@ class Ladder:
         known = self._offered(commit)
         if self._recipe is not None:
             kind = self._kind_of_source()
-            known.append(_Base(self._recipe.key(commit.fingerprint, self._target()), kind))
+            known.append(_Base(self._source_key(commit), kind))
         if not known:
             raise Unbuildable(self._why_no_route())
         with self._lock:
@@ -196,6 +197,17 @@ class Ladder:
         if files is not None and self._recipe is not None:
             own.append(_Base(_digest("own", known[-1].key, _listed(files)), known[-1].kind))
         return [*known, *others, *own]
+
+    def _source_key(self, commit: Commit) -> str:
+        """Found once for each fingerprint: every commit is quoted again and again."""
+        assert self._recipe is not None
+        interpreter = self._target()
+        with self._lock:
+            key = self._source_keys.get(commit.fingerprint)
+            if key is None:
+                key = self._recipe.key(commit.fingerprint, interpreter)
+                self._source_keys[commit.fingerprint] = key
+        return key
 
     def _offered(self, commit: Commit) -> list[_Base]:
         """The commit's own wheels, and those of others of its fingerprint that we came across."""
@@ -342,8 +354,7 @@ class Ladder:
 
     def _add_other(self, commit: Commit, base: _Base) -> None:
         """A commit's own build may tell of later ones what the shared build cannot."""
-        assert self._recipe is not None
-        shared = self._recipe.key(commit.fingerprint, self._target())
+        shared = self._source_key(commit)
         if base.key != shared:
             with self._lock:
                 self._others.setdefault(shared, []).append(base)

@@ -46,6 +46,11 @@ SUBMODULE_MODE = "160000"
 
 STEP, NOTHING = "step", "nothing"
 """What a build starts from: what the kept checkout holds of another commit's, or nothing."""
+_COMPILER_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
+_CHOOSES = re.compile(
+    r"(?:USE|WITH|CMAKE|TORCH|PYTORCH)_|NO_(?!COLOR|PROXY)"
+    r"|BUILD_(?:TEST|BINARY|DOCS|SHARED|CAFFE2|PYTHON)|(?:BLAS|MKLROOT|CUDA_HOME)$"
+)
 _COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
 
@@ -391,10 +396,10 @@ class Builder:
 
 def compiler_identity(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """What the compilers say of themselves, and the variables that choose or instruct them."""
-    named = {
-        name: {**os.environ, **variables}.get(name, "")
-        for name in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
-    }
+    present = {**os.environ, **variables}
+    named = {name: present.get(name, "") for name in _COMPILER_VARIABLES}
+    # PyTorch and others read very many; a build under another choice is another build.
+    named.update({name: present[name] for name in sorted(present) if _CHOOSES.match(name)})
     asked = [
         (program, _first_line(program, os.environ.get("PATH", "")))
         for program in (named["CC"] or "cc", named["CXX"] or "c++")

@@ -19,7 +19,7 @@ from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.asv_plugin.workshop import findings_of, open_workshop
 from bisectorch.errors import UsageError
-from bisectorch.model import Session
+from bisectorch.model import BuildEvent, Event, Session
 from bisectorch.report.output import write_log, write_report
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, latest, load, log_path
@@ -50,6 +50,11 @@ def _refuse_changed_benchmarks(
                 f"benchmark {workload.benchmark} has changed since session "
                 f"{session.header.session} began; begin a new one with `bisectorch bisect`"
             )
+
+
+def _is_no_failure(event: Event) -> bool:
+    """Everything but a build that could not be made."""
+    return not (isinstance(event, BuildEvent) and event.reason)
 
 
 class Resume(TeachingErrors, Command):  # type: ignore[misc]
@@ -92,6 +97,8 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
                 header = replace(session.header, budget_seconds=args.budget)
                 session = replace(session, header=header)
             arguments.apply_building(conf, args)
+            if args.retry_failed:
+                session = replace(session, events=tuple(filter(_is_no_failure, session.events)))
             workshop = open_workshop(conf, [session.header.environment], reporter)
             benchmarks = Benchmarks.load(conf)
             _refuse_changed_benchmarks(session, benchmarks)

@@ -124,7 +124,8 @@ def _prune(store: Store, most_bytes: int, builders: bool) -> int:
 
 def _remove_builders(store: Store) -> int:
     removed = 0
-    for home in (store.root / "builders").glob("*"):
+    # Not the compiler's cache, which keeps itself within a size of its own.
+    for home in {path.parent for path in (store.root / "builders").glob("*/lock")}:
         with contextlib.suppress(BlockingIOError), store.builder_lock(home):
             shutil.rmtree(home, ignore_errors=True)
             removed += 1
