@@ -95,6 +95,13 @@ def test_bisect_names_every_culprit(projects: Projects, python: str) -> None:
     for label in UNBUILDABLE:
         sha = projects.story.shas[label][:10]
         assert any(sha in line and "csrc/unit0.c:1:" in line for line in told), "and is reported"
+    code, out, err = projects.run(
+        "bisectorch", config, "resume", "--retry-failed", "--format", "json"
+    )
+    assert code == 0
+    assert err.count("cannot be built") == len(UNBUILDABLE), "they are tried again"
+    again = json.loads(out)["workloads"][0]["culprits"]
+    assert {culprit["commit"] for culprit in again} == {culprit["commit"] for culprit in found}
 
 
 def test_asv_run_walks_the_same_ladder(projects: Projects) -> None:

@@ -105,6 +105,7 @@ def difference(manifest: Manifest, files: Sequence[TreeFile]) -> Difference | No
     laid: list[TreeFile] = []
     removed: list[str] = []
     moved = _changed_packages(manifest, now)
+    judge = _Judge(manifest, now)
     for path in sorted(manifest.files.keys() | now.keys()):
         before, after = manifest.files.get(path), now.get(path)
         where = where_installed(path, manifest.root)
@@ -112,7 +113,7 @@ def difference(manifest: Manifest, files: Sequence[TreeFile]) -> Difference | No
             continue
         was = path in manifest.installed
         known = before is not None and not _is_under(path, moved)
-        will = False if after is None else was if known else _will_install(path, manifest, now)
+        will = False if after is None else was if known else judge.will_install(path)
         if will is None:
             return None
         if will and after is not None and after != before:
@@ -143,25 +144,32 @@ def _is_under(path: str, directories: Collection[str]) -> bool:
     return any(path.startswith(directory) for directory in directories)
 
 
-def _will_install(path: str, manifest: Manifest, now: Mapping[str, TreeFile]) -> bool | None:
-    """Whether a file that the manifest does not know would be installed; None: unknown."""
-    if manifest.packages is not None and path.endswith(".py"):
-        return _will_be_found(path, manifest, manifest.packages, now)
-    shown = set(manifest.shown(path))
-    return shown.pop() if len(shown) == 1 else None
+class _Judge:
+    """Whether files that the manifest does not know would be installed; None: unknown."""
 
+    def __init__(self, manifest: Manifest, now: Mapping[str, TreeFile]) -> None:
+        self._manifest = manifest
+        self._inits = _inits(now, manifest.root)
+        self._explained: dict[str, bool] = {}
 
-def _will_be_found(
-    path: str, manifest: Manifest, rule: PackageRule, now: Mapping[str, TreeFile]
-) -> bool | None:
-    inside = where_installed(path, manifest.root)
-    if inside is None or "/" not in inside:
-        # A module beside the packages is listed by name.
-        return None
-    directory = str(PurePosixPath(inside).parent)
-    if not _explains(rule, manifest, directory.split("/")[0]):
-        return None
-    return rule.installs(directory, _inits(now, manifest.root))
+    def will_install(self, path: str) -> bool | None:
+        rule = self._manifest.packages
+        if rule is not None and path.endswith(".py"):
+            return self._will_be_found(path, rule)
+        shown = set(self._manifest.shown(path))
+        return shown.pop() if len(shown) == 1 else None
+
+    def _will_be_found(self, path: str, rule: PackageRule) -> bool | None:
+        inside = where_installed(path, self._manifest.root)
+        if inside is None or "/" not in inside:
+            # A module beside the packages is listed by name.
+            return None
+        top = inside.split("/")[0]
+        if top not in self._explained:
+            self._explained[top] = _explains(rule, self._manifest, top)
+        if not self._explained[top]:
+            return None
+        return rule.installs(str(PurePosixPath(inside).parent), self._inits)
 
 
 def _explains(rule: PackageRule, manifest: Manifest, top: str) -> bool:
