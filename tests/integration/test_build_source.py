@@ -71,6 +71,7 @@ class Yard:
 @pytest.fixture(autouse=True)
 def _local_submodules(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' submodule is a folder, which git fetches from only when told."""
+    monkeypatch.delenv("CCACHE_DIR", raising=False)
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
@@ -184,6 +185,20 @@ def test_an_overlay_is_what_a_full_build_installs(
         assert found == expected, label
         assert (Path(build.tree) / STAMPED).is_file(), "what the build generated stays"
         shutil.rmtree(full)
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_neighbours_share_their_compilations(builds: dict[str, Build | str], yard: Yard) -> None:
+    """What did not change between two native builds comes from ccache, at one path for all."""
+    made = [b for b in builds.values() if isinstance(b, Build) and b.route is Route.SOURCE]
+    environment = {**os.environ, "CCACHE_DIR": str(yard.store.root / "builders" / "ccache")}
+    told = subprocess.run(
+        ["ccache", "--print-stats"], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    counts = dict(line.split("\t")[:2] for line in told.splitlines())
+    hits = int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"])
+    # Of two C files a build, at least one is as it was for every build but the first.
+    assert hits >= len(made) - 1
 
 
 def clone(story: NativeHistory, sha: str, path: Path) -> None:
@@ -408,6 +423,21 @@ def test_a_repository_that_lacks_objects_is_no_fault_of_the_commit(
             yard.ladder(steps=script(BUILD), requirements=()).provide(yard.commit("first"))
     (tmp_path / "lost").rename(lost)
     assert yard.ladder(steps=script(BUILD)).provide(yard.commit("first"))
+
+
+def test_a_build_that_cannot_be_used_is_made_again_and_then_kept(pip_yard: Yard) -> None:
+    """From nothing, so that nothing old is to blame; then it is what its commit installs."""
+    ladder = pip_yard.ladder(steps=script(BUILD), text=("smoke", BUILD))
+    assert ladder.provide(pip_yard.commit("first"))
+    pip_yard.said.clear()
+    smoke = ("import quick", "raise ValueError('of no use')")
+    ladder = pip_yard.ladder(steps=script(BUILD), text=("other", BUILD), smoke=smoke)
+    build = ladder.provide(pip_yard.commit("second"))
+    assert [line.split()[-1] for line in pip_yard.compilations] == ["source", "nothing"]
+    about = pip_yard.store.about(build.key)
+    assert about
+    assert about["smoke"] == "ValueError: of no use"
+    assert cost(build) == 1
 
 
 def test_what_chooses_a_build_is_part_of_its_key(
