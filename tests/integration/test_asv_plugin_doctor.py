@@ -93,6 +93,10 @@ def bad_benchmark(config: Path) -> None:
         (lambda config: change(config, environment_type="virtualenv"), "asv.conf.json needs"),
         (lambda config: change(config, repo="nowhere"), "nowhere is not a git repository"),
         (lambda config: change(config, benchmark_dir="nowhere"), "no benchmark in"),
+        (
+            lambda config: change(config, bisectorch={"wheels": {"folders": ["/no/such"]}}),
+            "folders of wheels that do not exist: /no/such",
+        ),
         (lambda config: change(config, bisectorch={"x": 1}), "bisectorch has no key 'x'"),
     ],
 )

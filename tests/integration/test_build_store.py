@@ -365,3 +365,15 @@ def test_a_read_only_store_can_still_be_read(
     assert store.get("aa") == tmp_path / "trees" / "aa" / "aa" / "tree"
     with pytest.raises(EnvironmentFailure, match="read-only file system: choose another place"):
         sized(store, "bb", 10)
+
+
+def test_a_forked_child_does_not_let_go_of_what_its_parent_holds(tmp_path: Path) -> None:
+    """It ends with a copy of everything that its parent has."""
+    store = Store(tmp_path)
+    sized(store, "aa", 10)
+    child = os.fork()
+    if not child:
+        store.__init__(tmp_path / "elsewhere")  # type: ignore[misc]
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert Store(tmp_path).held() == {"aa"}

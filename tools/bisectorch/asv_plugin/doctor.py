@@ -14,7 +14,7 @@ from typing import Any
 
 from bisectorch.asv_plugin.interpreters import VERSION, find_python
 from bisectorch.asv_plugin.settings import Settings
-from bisectorch.build import Store
+from bisectorch.build import Store, WheelSources
 from bisectorch.errors import BisectorchError
 from bisectorch.history import GitHistory
 from bisectorch.model import CommitRange, PathClass
@@ -190,6 +190,8 @@ def _routes(conf: Any, settings: Settings, *, offline: bool) -> Check:
         yield ok(
             f"route WHEEL: {settings.base_wheel.requirement} under commits without native files"
         )
+    if settings.wheels is not None:
+        yield from _wheels(settings.wheels)
     if settings.source is None:
         yield note("route SOURCE: off; a commit with native files cannot be built")
         return
@@ -213,6 +215,16 @@ def _routes(conf: Any, settings: Settings, *, offline: bool) -> Check:
             f"{jobs} compilations at once may take {gib(jobs * BYTES_A_JOB)}, there are "
             f'{gib(memory)}: set "source": {{"jobs": {max(1, memory // BYTES_A_JOB)}}}'
         )
+
+
+def _wheels(sources: WheelSources) -> Check:
+    gone = [str(folder) for folder in sources.folders if not folder.is_dir()]
+    if gone:
+        yield missing(f"folders of wheels that do not exist: {', '.join(gone)}")
+    places = [str(folder) for folder in sources.folders]
+    places += [sources.table] if sources.table else []
+    places += [f"releases of {sources.project} by their tags"] if sources.releases else []
+    yield ok(f"route WHEEL: {', '.join(places) or 'no place to look in'}")
 
 
 @dataclass(frozen=True)

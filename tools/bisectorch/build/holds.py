@@ -29,6 +29,7 @@ class Holds:
         self._thread_lock = threading.Lock()
         self._file: Path | None = None
         self._descriptor = -1
+        self._owner = -1
         self._keys: set[str] = set()
 
     @contextlib.contextmanager
@@ -75,13 +76,15 @@ class Holds:
         return frozenset(keys)
 
     def _begin(self) -> None:
+        self._owner = os.getpid()
         self._file = self._directory / f"{os.getpid()}-{secrets.token_hex(4)}.keys"
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(self._file, flags, 0o666)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def __del__(self) -> None:
-        if self._file is not None:
+        # A forked child has a copy of this object, and no say in what its parent holds.
+        if self._file is not None and self._owner == os.getpid():
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)
                 self._file.unlink()
