@@ -21,6 +21,7 @@ RUNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 LADDER = 4.0 ** np.arange(-4.0, 2.0)
 RUNGS = np.log(LADDER)
 PRUNED = 24
+CONSIDERED = 256
 UNIFORM_SHARE = 0.1
 LEAST_GAIN = 1e-7
 
@@ -49,11 +50,11 @@ class Option:
         return self.gain / self.seconds
 
 
-def open_positions(evidence: Evidence, left: int, right: int) -> list[int] | range:
+def open_positions(evidence: Evidence, left: int, right: int) -> npt.NDArray[np.intp]:
     """The positions strictly between two measured ones that may still be measured."""
-    if not any(left < f < right for f in evidence.failed):
-        return range(left + 1, right)
-    return [x for x in range(left + 1, right) if x not in evidence.failed]
+    inside = np.arange(left + 1, right, dtype=np.intp)
+    broken = [x for x in evidence.failed if left < x < right]
+    return np.setdiff1d(inside, np.asarray(broken, dtype=np.intp)) if broken else inside
 
 
 def grid_targets(
@@ -121,6 +122,7 @@ class Chooser:
         self.run_seconds = max(evidence.run_seconds, 1e-9)
         # A located gap is still to be cut, but whether it holds a step is no question any more.
         self.open = ~quiet
+        self.quotes = np.asarray(evidence.build_seconds, dtype=float)
         self.asked = self.open & (beliefs.relevant < 1 - doubt)
         self.level_gains = self._level_gains()
 
@@ -135,11 +137,19 @@ class Chooser:
         return [o for o in options[:batch] if o.rate >= floor]
 
     def _build_seconds(self, positions: npt.NDArray[np.intp]) -> Array:
-        quotes = self.evidence.build_seconds
-        seconds = np.zeros(len(positions))
-        if len(quotes) == self.evidence.size:
-            seconds[:] = [max(0.0, quotes[x]) for x in positions.tolist()]
+        if self.quotes.size != self.evidence.size:
+            return np.zeros(positions.size)
+        seconds: Array = np.maximum(self.quotes[positions], 0.0)
         return seconds
+
+    def _thinned(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Of very many places some hundred evenly spaced ones, and as many of the cheapest."""
+        if places.size <= 4 * CONSIDERED:
+            return places
+        even = np.linspace(0, places.size - 1, CONSIDERED).astype(np.intp)
+        cheap = np.argpartition(self._build_seconds(places), CONSIDERED)[:CONSIDERED]
+        kept: npt.NDArray[np.intp] = places[np.union1d(even, cheap)]
+        return kept
 
     def _level_gains(self) -> Array:
         """What the level of each measured commit tells of steps, a column a noise in ``LADDER``."""
@@ -226,6 +236,7 @@ class Chooser:
         b = self.beliefs
         left, right = int(b.data.positions[g]), int(b.data.positions[g + 1])
         places = np.asarray(open_positions(self.evidence, left, right), dtype=np.intp)
+        places = self._thinned(places)
         sums = self.weight_sums
         by_weight = (sums[places] - sums[left]) / max(float(sums[right] - sums[left]), 1e-300)
         by_number = (places - left) / (right - left)
