@@ -164,6 +164,7 @@ class Knowledge:
                 if self.failure(search.workload, commit.sha) is not None
             ),
             pairs=self.pairs(search),
+            one_build=len({commit.fingerprint for commit in search.line}) == 1,
             build_seconds=(0.0,) * len(search.line),
             run_seconds=sum(r.seconds for r in runs) / len(runs) if runs else FIRST_RUN_SECONDS,
             spent_seconds=self.seconds,

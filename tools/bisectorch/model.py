@@ -237,6 +237,8 @@ class Evidence:
         failed: positions that cannot be built, imported or run.
         pairs: fresh parent-child confirmations: (left, right) to paired log ratios, one a
             round of the two builds.
+        one_build: the positions differ in Python files only and share one native build, so
+            nothing but what they compute can differ between builds of them.
         build_seconds: for each position the quote for making it measurable; 0 when it is.
         run_seconds: the expected cost of one run.
         spent_seconds: the cost so far; with ``budget_seconds`` the search can stop in time.
@@ -248,6 +250,7 @@ class Evidence:
     values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     failed: frozenset[int] = frozenset()
     pairs: Mapping[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+    one_build: bool = False
     build_seconds: tuple[float, ...] = ()
     run_seconds: float = 1.0
     spent_seconds: float = 0.0

@@ -32,6 +32,7 @@ USUAL_SIGMA = 0.015
 LEAST_SIGMA = 1e-6
 USUAL_BUILD = 0.01
 SHAPES = ((4.0, 0.25), (40.0, 0.75))
+ONE_BUILD = ((0.0, 1.0),)
 BUILD_RATIOS = ((0.0, 0.7), (0.35, 0.1), (1.0, 0.12), (2.5, 0.08))
 SIGMA_POINTS = 7
 GRID_POINTS = 220
@@ -152,19 +153,22 @@ def cumulative(weights: tuple[float, ...], size: int) -> Array:
     return sums
 
 
-def believe(data: Data, weight_sums: Array, smallest: float) -> Beliefs:
+def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool = False) -> Beliefs:
     """The posterior over the levels of at least one measured commit.
 
     Args:
         data: the runs of M >= 1 measured commits.
         weight_sums: ``cumulative`` of the candidates' weights.
         smallest: the smallest relevant step, as a log ratio.
+        one_build: all commits share one native build, so there is no noise between builds.
     """
     guess, freedom = _spread(data)
     scales, scale_prior = _scales(guess, freedom)
     grid, spacing = _grid(data, guess)
     slab = _slab(grid, spacing, data)
-    likelihood, prior, hyper = _likelihoods(data, grid, spacing, scales, scale_prior, guess)
+    likelihood, prior, hyper = _likelihoods(
+        data, grid, spacing, scales, scale_prior, guess, ONE_BUILD if one_build else BUILD_RATIOS
+    )
     total = float(weight_sums[-1]) or 1.0
     shares = np.diff(weight_sums[data.positions]) / total
     chance = -np.expm1(-EXPECTED_STEPS * shares)
@@ -351,6 +355,7 @@ def _likelihoods(
     scales: Array,
     scale_prior: Array,
     guess: float,
+    build_ratios: tuple[tuple[float, float], ...],
 ) -> tuple[Array, Array, Array]:
     """For each commit and hyperparameter the likelihood of each level, shape (M, H, G).
 
@@ -380,7 +385,7 @@ def _likelihoods(
     table -= table.max(axis=(1, 2), keepdims=True)
     plain = np.exp(np.maximum(table, -700.0))
     blocks = []
-    for ratio, _ in BUILD_RATIOS:
+    for ratio, _ in build_ratios:
         if ratio == 0.0:
             blocks.append(plain)
             continue
@@ -393,9 +398,9 @@ def _likelihoods(
     shapes = np.asarray(hyper)
     rows = [
         np.column_stack((shapes, np.full(len(shapes), ratio * min(guess, USUAL_BUILD))))
-        for ratio, _ in BUILD_RATIOS
+        for ratio, _ in build_ratios
     ]
-    masses = np.concatenate([np.asarray(prior) * mass for _, mass in BUILD_RATIOS])
+    masses = np.concatenate([np.asarray(prior) * mass for _, mass in build_ratios])
     return likelihood, masses / masses.sum(), np.concatenate(rows)
 
 

@@ -71,7 +71,11 @@ class BayesSearcher:
         evidence = _cleaned(evidence)
         sums = cumulative(evidence.weights, evidence.size)
         data = gather(evidence.values)
-        beliefs = believe(data, sums, self.smallest) if data.positions.size else None
+        beliefs = (
+            believe(data, sums, self.smallest, one_build=evidence.one_build)
+            if data.positions.size
+            else None
+        )
         usable = [x for x in (self._first(evidence), self._last(evidence)) if x is not None]
         if len(set(usable)) < 2:
             return self._end(
