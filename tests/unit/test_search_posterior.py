@@ -29,7 +29,9 @@ def test_equals_enumeration_of_every_configuration():
     scales, scale_prior = posterior._scales(guess, freedom)
     grid, spacing = posterior._grid(data, guess)
     slab = posterior._slab(grid, spacing, data)
-    likelihood, prior, _ = posterior._likelihoods(data, grid, spacing, scales, scale_prior, guess)
+    likelihood, prior, _ = posterior._likelihoods(
+        data, grid, spacing, scales, scale_prior, guess, posterior.BUILD_RATIOS
+    )
     chance = -np.expm1(-posterior.EXPECTED_STEPS * np.diff(sums[data.positions]) / sums[-1])
     total, stepped = 0.0, np.zeros(3)
     for steps in itertools.product((0, 1), repeat=3):
