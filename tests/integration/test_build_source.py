@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bisectorch.build import Ladder, Places, Recipe, Step, Store
+from bisectorch.build import Ladder, Places, Recipe, Step, Store, checkout
 from bisectorch.build.interpreter import describe
+from bisectorch.build.process import CappedLog
 from bisectorch.build.source import DEFAULT_COMMAND
 from bisectorch.build.unpack import unpack
 from bisectorch.errors import EnvironmentFailure, Unbuildable
@@ -406,6 +407,21 @@ def test_a_submodule_that_cannot_be_fetched_is_told(tmp_path: Path) -> None:
             yard.ladder(requirements=()).provide(yard.commit("start"))
     (tmp_path / "gone").rename(tmp_path / "tally")
     assert cost(yard.ladder(requirements=("wheel",)).provide(yard.commit("start"))) == 100
+
+
+def test_a_fetch_that_hangs_is_ended(
+    small: NativeHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an outcome that is not remembered."""
+    slow = tmp_path / "git"
+    slow.write_text("#!/bin/sh\nexec sleep 100\n")
+    slow.chmod(0o755)
+    yard = Yard(small, tmp_path / "store")
+    commit = yard.commit("first")
+    monkeypatch.setattr(checkout, "MOST_SECONDS", 0.2)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with CappedLog(tmp_path / "log") as log, pytest.raises(checkout.NotFetched, match="took more"):
+        checkout.Checkout(tmp_path / "tree", small.repo.path, log).move(commit.sha, {}, {})
 
 
 def test_a_repository_that_lacks_objects_is_no_fault_of_the_commit(

@@ -12,6 +12,9 @@ from pathlib import Path
 from bisectorch.build.process import CappedLog
 from bisectorch.errors import EnvironmentFailure, Unbuildable
 
+MOST_SECONDS = 3600.0
+"""How long one git command may take; a first fetch of PyTorch's submodules takes minutes."""
+
 _OURS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that would lead git elsewhere than where it is sent."""
 
@@ -148,7 +151,13 @@ class Checkout:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,
+                timeout=MOST_SECONDS,
             )
+        except subprocess.TimeoutExpired as error:
+            raise NotFetched(
+                f"git {arguments[0]} took more than {MOST_SECONDS / 3600:g} h: "
+                "is the network or a submodule's server in the way?"
+            ) from error
         except FileNotFoundError as error:
             raise EnvironmentFailure(
                 "git was not found: install it, or put it on the PATH"
