@@ -32,8 +32,8 @@ from bisectorch.errors import Unbuildable
 from bisectorch.model import NO_NATIVE_FILES, Build, Commit, PathClass, Quote, Route, TreeFile
 from bisectorch.seams import Trees
 
-_ATTEMPTS = 4
-"""How often another session may have made another build meanwhile before we say so."""
+_ATTEMPTS = 8
+"""Offers that prove wrong, or builds that are evicted meanwhile, before we say so."""
 
 
 @dataclass(frozen=True)
