@@ -24,7 +24,6 @@ from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gat
 MOST_RUNS = 200
 EARLY = 0.5
 SLACK = 3.0
-REST = 3.0
 CLEAR = 6.0
 THOROUGH = 9.0
 CHEAP_BUILD_RUNS = 0.5
@@ -230,7 +229,7 @@ class BayesSearcher:
         inside = sorted(item.gap for item in located)
         rest[inside] = 0.0
         starts = sorted({0, *inside})
-        allowed = (REST if located else 1.0) * (1 - self.confidence)
+        allowed = 1 - self.confidence
         quiet = np.add.reduceat(rest, starts) <= allowed
         each: NDArray[np.bool_] = np.repeat(quiet, np.diff([*starts, rest.size]))
         each[inside] = [item.closed for item in sorted(located, key=lambda item: item.gap)]
