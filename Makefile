@@ -28,7 +28,11 @@ check: $(INSTALLED)  ## formatting, lint, types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench-%: $(INSTALLED)  ## one benchmark of tools/bench: a row a bar, exit 1 when one is short
+$(VENV)/.benches: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
+bench-%: $(VENV)/.benches  ## one benchmark of tools/bench: a row a bar, exit 1 when one is short
 	@$(BIN)/python tools/bench/bench_$*.py
 
 clean:  ## remove what the build made; results and sessions stay
