@@ -18,12 +18,6 @@ class UsageError(BisectorchError):
     exit_code = 2
 
 
-class Inconclusive(BisectorchError):
-    """Measured, but no verdict can be given at the confidence asked for."""
-
-    exit_code = 3
-
-
 class EnvironmentFailure(BisectorchError):
     """The machine, the interpreter, the package index or the disk stands in the way."""
 

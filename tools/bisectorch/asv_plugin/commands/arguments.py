@@ -9,6 +9,7 @@ from typing import Any
 
 from bisectorch.asv_plugin.settings import read_size
 from bisectorch.errors import UsageError
+from bisectorch.report.output import FORMATS
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -58,7 +59,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     """``--format``: how the report is written to standard output."""
     parser.add_argument(
         "--format",
-        choices=("text", "markdown", "json"),
+        choices=FORMATS,
         default="text",
         help="How to write the report to standard output. Default: text.",
     )
