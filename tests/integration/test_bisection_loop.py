@@ -11,7 +11,7 @@ from bisectorch.bisection import bisect
 from bisectorch.conclusion import conclude
 from bisectorch.errors import UsageError
 from bisectorch.execute import LocalExecutor
-from bisectorch.measure.noise import free_of_blocks
+from bisectorch.measure.noise import free_of_blocks, logs
 from bisectorch.model import Commit, Findings, Outcome, PathClass, Session, Verdict, Workload
 from bisectorch.search import BayesSearcher
 from fakes import (
@@ -49,6 +49,7 @@ def run(start: Session, measurer: FakeMeasurer, **seams: object) -> Findings:
         "recorder": FakeRecorder(),
         "reporter": FakeReporter(),
         "free_of_blocks": free_of_blocks,
+        "logs": logs,
         "clock": lambda: 0.0,
     }
     return bisect(start, measurer=measurer, **{**kept, **seams})  # type: ignore[arg-type]
@@ -198,6 +199,7 @@ def test_findings_follow_from_the_log_alone() -> None:
         Session(start.header, tuple(recorder.events)),
         BayesSearcher(0.03, 0.95),
         free_of_blocks=free_of_blocks,
+        logs=logs,
     )
     assert again == findings
 

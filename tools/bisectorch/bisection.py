@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from bisectorch.conclusion import conclude
 from bisectorch.errors import Unbuildable, UsageError
-from bisectorch.knowledge import FreeOfBlocks, Knowledge, Search
+from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
     Build,
     BuildEvent,
@@ -44,6 +44,7 @@ def bisect(
     recorder: Recorder,
     reporter: Reporter,
     free_of_blocks: FreeOfBlocks,
+    logs: Logs,
     clock: Callable[[], float] = time.monotonic,
 ) -> Findings:
     """Search every workload of the session to its verdict, going on from the events it holds.
@@ -51,7 +52,8 @@ def bisect(
     Raises UsageError when no workload can be measured on the baseline, and whatever the seams
     raise for a fault of the machine; the events recorded until then stay good for a resume.
     """
-    loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, free_of_blocks)
+    knowledge = Knowledge(session.events, free_of_blocks, logs)
+    loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, knowledge)
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -74,7 +76,10 @@ def bisect(
     if not loop.knowledge.finished:
         loop.record(End(spent_before + clock() - began))
     return conclude(
-        Session(session.header, tuple(loop.events)), searcher, free_of_blocks=free_of_blocks
+        Session(session.header, tuple(loop.events)),
+        searcher,
+        free_of_blocks=free_of_blocks,
+        logs=logs,
     )
 
 
@@ -90,7 +95,7 @@ class _Loop:
         measurer: Measurer,
         recorder: Recorder,
         reporter: Reporter,
-        free_of_blocks: FreeOfBlocks,
+        knowledge: Knowledge,
     ) -> None:
         self._header = session.header
         self._history = history
@@ -102,7 +107,7 @@ class _Loop:
         self._builds: dict[str, Build] = {}
         self._told: set[tuple[str, str]] = set()
         self.events = list(session.events)
-        self.knowledge = Knowledge(session.events, free_of_blocks)
+        self.knowledge = knowledge
 
     def record(self, event: Event) -> None:
         """On disk first, then believed."""

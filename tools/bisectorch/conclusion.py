@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bisectorch.knowledge import FreeOfBlocks, Knowledge, Search
+from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
     Commit,
     Cost,
@@ -24,10 +24,12 @@ from bisectorch.model import (
 from bisectorch.seams import Searcher
 
 
-def conclude(session: Session, searcher: Searcher, *, free_of_blocks: FreeOfBlocks) -> Findings:
+def conclude(
+    session: Session, searcher: Searcher, *, free_of_blocks: FreeOfBlocks, logs: Logs
+) -> Findings:
     """Derive the findings from a session's log alone."""
     header = session.header
-    knowledge = Knowledge(session.events, free_of_blocks)
+    knowledge = Knowledge(session.events, free_of_blocks, logs)
     ended = [event.seconds for event in session.events if isinstance(event, End)]
     return Findings(
         session=header.session,

@@ -23,6 +23,8 @@ from bisectorch.model import (
 )
 
 FreeOfBlocks = Callable[[Mapping[str, Sequence[Run]]], Mapping[str, tuple[float, ...]]]
+Logs = Callable[[Sequence[float]], Iterable[float]]
+"""Natural logarithms of a metric's values, in their order; finite for those of 0 or less too."""
 
 WEIGHTS = {PathClass.NATIVE: 1.0, PathClass.PYTHON: 1.0, PathClass.IRRELEVANT: 1e-4}
 """How plausible it is that a commit changes a workload; never zero, so never blind."""
@@ -43,8 +45,9 @@ class Search:
 class Knowledge:
     """What the events of a session amount to, kept up to date as they happen."""
 
-    def __init__(self, events: Sequence[Event], free_of_blocks: FreeOfBlocks) -> None:
+    def __init__(self, events: Sequence[Event], free_of_blocks: FreeOfBlocks, logs: Logs) -> None:
         self._free_of_blocks = free_of_blocks
+        self._logs = logs
         self._freed: dict[str, Mapping[str, tuple[float, ...]]] = {}
         self.observations: dict[str, list[Observation]] = defaultdict(list)
         self.runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
@@ -128,23 +131,19 @@ class Knowledge:
     def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
         """Confirmations as paired log ratios, one a round, by the positions compared."""
         position = {commit.sha: index for index, commit in enumerate(search.line)}
-        floor = self._floor(search.workload)
+        every = [r.value for runs in self.runs[search.workload.name].values() for r in runs]
+        log_of = dict(zip(every, map(float, self._logs(every)), strict=True))
         blocks: dict[str, dict[int, float]] = defaultdict(dict)
         for observation in self.observations[search.workload.name]:
             if observation.purpose is Purpose.CONFIRM and observation.sha in position:
                 for run in observation.runs:
-                    blocks[run.block][position[observation.sha]] = math.log(max(run.value, floor))
+                    blocks[run.block][position[observation.sha]] = log_of[run.value]
         ratios: dict[tuple[int, int], list[float]] = defaultdict(list)
         for sides in blocks.values():
             if len(sides) == 2:
                 left, right = sorted(sides)
                 ratios[left, right].append(sides[right] - sides[left])
         return {pair: tuple(values) for pair, values in ratios.items()}
-
-    def _floor(self, workload: Workload) -> float:
-        """What a value of 0 or less counts as: half of the smallest positive one."""
-        values = (run.value for runs in self.runs[workload.name].values() for run in runs)
-        return 0.5 * min((value for value in values if value > 0), default=2.0)
 
     def evidence(self, search: Search) -> Evidence:
         """All that is known for one search, costs left out."""

@@ -19,7 +19,7 @@ from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.execute import LocalExecutor
 from bisectorch.history import GitHistory
 from bisectorch.measure import PairedMeasurer
-from bisectorch.measure.noise import free_of_blocks
+from bisectorch.measure.noise import free_of_blocks, logs
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog
@@ -87,7 +87,7 @@ def searcher_for(header: SessionHeader) -> BayesSearcher:
 
 def findings_of(session: Session) -> Findings:
     """What a session's log amounts to, without measuring anything."""
-    return conclude(session, searcher_for(session.header), free_of_blocks=free_of_blocks)
+    return conclude(session, searcher_for(session.header), free_of_blocks=free_of_blocks, logs=logs)
 
 
 def run_session(
@@ -117,4 +117,5 @@ def run_session(
         recorder=log,
         reporter=reporter,
         free_of_blocks=free_of_blocks,
+        logs=logs,
     )
