@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,14 @@ class Child:
         environment: Mapping[str, str],
         directory: Path,
         core: int | None,
+        *,
+        script: Path = WORKER,
+        under: Sequence[str] = (),
     ) -> None:
         """Start it, on one core when one is given.
+
+        ``script`` speaks as the worker does; ``under`` is a program and its arguments that runs
+        the interpreter in its own process, such as valgrind.
 
         Raises EnvironmentFailure when the interpreter cannot be started.
         """
@@ -108,7 +114,13 @@ class Child:
         theirs = (command_read, reply_write, output_write)
         try:
             self._process = subprocess.Popen(
-                [python, "-s", str(WORKER), str(command_read), str(reply_write), str(os.getpid())],
+                [
+                    *under,
+                    python,
+                    "-s",
+                    str(script),
+                    *map(str, (command_read, reply_write, os.getpid())),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output_write,
                 stderr=output_write,
