@@ -9,12 +9,16 @@ from dataclasses import replace
 
 from bisectorch.model import (
     BuildEvent,
+    Cause,
+    CodeChange,
     Commit,
     CommitRange,
     Cost,
     Culprit,
+    Difference,
     End,
     Event,
+    Explanation,
     Findings,
     Observation,
     Outcome,
@@ -27,6 +31,9 @@ from bisectorch.model import (
     SessionHeader,
     Side,
     SideBranch,
+    SpentIn,
+    TouchedFile,
+    Trace,
     Verdict,
     Workload,
     WorkloadFindings,
@@ -286,6 +293,78 @@ def make_hostile_findings(session: str = "2025-11-30-0900-beef") -> Findings:
     )
 
 
+def make_explanation(culprit: Culprit, workload: Workload) -> Explanation:
+    """Why a culprit of the usual session got slower: a node of autograd became Python code."""
+    before, after = culprit.parent.level, culprit.child.level
+    step = after - before
+    path = "torch/nn/_functions/linear.py"
+    product = Difference(
+        "Product.apply",
+        SpentIn.PYTHON,
+        "torch/nn/_functions/blas.py",
+        19,
+        CodeChange.NEW,
+        (0.0, 2.0),
+        (0.0, 0.3 * step),
+        (0.0, 0.5 * step),
+    )
+    own = Difference(
+        "Linear.backward",
+        SpentIn.PYTHON,
+        path,
+        16,
+        CodeChange.NEW,
+        (0.0, 1.0),
+        (0.0, 0.25 * step),
+        (0.0, 0.75 * step),
+    )
+    lost = Difference(
+        "AddmmBackward0", SpentIn.GRADIENT, calls=(1.0, 0.0), self_seconds=(0.2 * before, 0.0)
+    )
+    causes = (
+        Cause(
+            own.name,
+            own.kind,
+            path,
+            16,
+            CodeChange.NEW,
+            0.73 * step,
+            0.73,
+            (0.0, 1.0),
+            "Python function now, in place of AddmmBackward0",
+            (product, own),
+        ),
+        Cause(
+            "Linear.forward",
+            SpentIn.PYTHON,
+            "torch/nn/modules/linear.py",
+            51,
+            CodeChange.CHANGED,
+            0.15 * step,
+            0.15,
+            (1.0, 1.0),
+            "calls Function.apply now, and linear no more",
+        ),
+    )
+    return Explanation(
+        workload=workload.name,
+        parent=culprit.parent.sha,
+        child=culprit.child.sha,
+        level_seconds=(before, after),
+        profiled_seconds=(1.9 * before, 2.2 * after),
+        causes=causes,
+        functions=(product, own),
+        operators=(lost,),
+        touched=(
+            TouchedFile(path, True, ("Linear.backward", "Linear.forward")),
+            TouchedFile("torch/nn/modules/linear.py", True, ("Linear.forward",), ("Bilinear",)),
+            TouchedFile("docs/source/nn.rst", False),
+        ),
+        methods=("cProfile", "torch.profiler"),
+        notes=("the profiler made a call 1.9 and 2.2 times slower; its cost is subtracted",),
+    )
+
+
 def make_header(findings: Findings) -> SessionHeader:
     """The header of the session that led to these findings."""
     return SessionHeader(
@@ -316,5 +395,17 @@ def make_session(findings: Findings | None = None) -> Session:
         events.extend(found.observations)
     first = findings.workloads[0].workload.name
     events.append(SideBranch(line[45].sha, first, (line[43], make_commit(1045))))
+    events.append(
+        Trace(
+            first,
+            line[0].sha,
+            ("torch/nn/modules/linear.py",),
+            ("torch/nn/init.py",),
+            ("torch/nn/functional.py",),
+            ("torch/nn/utils/clip_grad.py",),
+        )
+    )
+    for found in findings.workloads[:1]:
+        events.extend(make_explanation(each, found.workload) for each in found.culprits[:1])
     events.append(End(findings.cost.seconds))
     return Session(make_header(findings), tuple(events))

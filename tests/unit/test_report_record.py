@@ -15,9 +15,13 @@ import pytest
 from bisectorch.errors import EnvironmentFailure, LogError, UsageError
 from bisectorch.model import (
     BuildEvent,
+    Cause,
+    CodeChange,
     Commit,
     CommitRange,
+    Difference,
     End,
+    Explanation,
     Observation,
     Outcome,
     PathClass,
@@ -27,6 +31,9 @@ from bisectorch.model import (
     Session,
     SessionHeader,
     SideBranch,
+    SpentIn,
+    TouchedFile,
+    Trace,
     Workload,
 )
 from bisectorch.report import record
@@ -70,7 +77,8 @@ def test_each_line_is_json_and_the_first_one_names_the_version(path: Path) -> No
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[0]["bisectorch_log"] == record.VERSION
     kinds = [tuple(line) for line in lines[1:]]
-    assert set(kinds) == {("build",), ("observation",), ("side_branch",), ("end",)}
+    events = {"build", "observation", "side_branch", "trace", "explanation", "end"}
+    assert set(kinds) == {(kind,) for kind in events}
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -95,7 +103,54 @@ runs = st.builds(
     finite,
     finite,
 )
+texts_of = st.lists(text, max_size=2).map(tuple)
+pairs = st.tuples(finite, finite)
+differences = st.builds(
+    Difference,
+    text,
+    st.sampled_from(SpentIn),
+    text,
+    st.integers(0, 2**20),
+    st.sampled_from(CodeChange),
+    pairs,
+    pairs,
+    pairs,
+    st.none() | pairs,
+)
+several = st.lists(differences, max_size=2).map(tuple)
+causes = st.builds(
+    Cause,
+    text,
+    st.sampled_from(SpentIn),
+    text,
+    st.integers(0, 2**20),
+    st.sampled_from(CodeChange),
+    finite,
+    finite,
+    pairs,
+    text,
+    several,
+)
+explanations = st.builds(
+    Explanation,
+    text,
+    text,
+    text,
+    pairs,
+    pairs,
+    st.lists(causes, max_size=2).map(tuple),
+    several,
+    several,
+    st.lists(st.builds(TouchedFile, text, st.booleans(), texts_of, texts_of), max_size=2).map(
+        tuple
+    ),
+    texts_of,
+    texts_of,
+    text,
+)
 events = st.one_of(
+    st.builds(Trace, text, text, texts_of, texts_of, texts_of, texts_of),
+    explanations,
     st.builds(BuildEvent, text, st.none() | st.sampled_from(Route), finite, text),
     st.builds(
         Observation,

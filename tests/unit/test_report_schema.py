@@ -54,6 +54,11 @@ def test_every_field_of_the_log_is_documented() -> None:
         model.Observation,
         model.Run,
         model.SideBranch,
+        model.Trace,
+        model.Explanation,
+        model.Cause,
+        model.Difference,
+        model.TouchedFile,
         model.End,
     )
     fields = {field.name for kind in types for field in dataclasses.fields(kind)}
@@ -62,7 +67,8 @@ def test_every_field_of_the_log_is_documented() -> None:
 
 def test_every_value_of_the_log_is_documented() -> None:
     """Routes, outcomes and purposes by their written names."""
-    for kind in (model.Route, model.Outcome, model.Purpose):
+    kinds = (model.Route, model.Outcome, model.Purpose, model.SpentIn, model.CodeChange)
+    for kind in kinds:
         for member in kind:
             assert f"`{member.value}`" in TEXT, member
 

@@ -144,6 +144,7 @@ def _culprit(
             f"bisectorch bisect {parent.sha[:10]}..{child.sha[:10]} "
             f"-b '^{_escaped(workload.name)}$' --smallest-step {header.smallest_step * 100:g}%"
         ),
+        explanation=knowledge.explanations.get((workload.name, parent.sha, child.sha)),
     )
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from bisectorch.model import (
     BuildEvent,
     Commit,
+    End,
     Event,
     Evidence,
+    Explanation,
     Observation,
     Outcome,
     PathClass,
@@ -19,6 +21,7 @@ from bisectorch.model import (
     Route,
     Run,
     SideBranch,
+    Trace,
     Workload,
 )
 
@@ -55,6 +58,8 @@ class Knowledge:
         self._unimportable: dict[str, dict[str, Observation]] = defaultdict(dict)
         self.unbuildable: dict[str, str] = {}
         self.side_branches: dict[tuple[str, str], SideBranch] = {}
+        self.traces: dict[tuple[str, str], Trace] = {}
+        self.explanations: dict[tuple[str, str, str], Explanation] = {}
         self.events = 0
         self.builds = 0
         self.seconds = 0.0
@@ -75,7 +80,11 @@ class Knowledge:
                 self.builds += 1
         elif isinstance(event, SideBranch):
             self.side_branches[event.merge, event.workload] = event
-        else:
+        elif isinstance(event, Trace):
+            self.traces[event.workload, event.sha] = event
+        elif isinstance(event, Explanation):
+            self.explanations[event.workload, event.parent, event.child] = event
+        elif isinstance(event, End):
             self.finished = True
 
     def _add_observation(self, event: Observation) -> None:

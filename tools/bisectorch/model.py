@@ -335,6 +335,188 @@ class Side:
     level: float
 
 
+class CodeChange(enum.Enum):
+    """What became of a function's source between two builds."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    NEW = "new"
+    GONE = "gone"
+    COMPILED = "compiled"
+    """There is no Python source to compare."""
+
+
+class SpentIn(enum.Enum):
+    """What kind of thing the time was spent in."""
+
+    PYTHON = "python"
+    BUILTIN = "builtin"
+    """A compiled function that Python calls."""
+    OPERATOR = "operator"
+    GRADIENT = "gradient"
+    """A node of autograd's graph."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One function or operator in two builds; pairs are (parent, child), for one call.
+
+    One call is one call of the benchmark's body, as the workload's own value counts it. Seconds
+    are freed of the profiler's cost, by the rule in docs/explain.md.
+
+    Attributes:
+        name: ``Linear.forward``, ``run_backward``, ``aten::addmm``.
+        kind: what it is.
+        path: the source file, relative to the build's tree; empty where there is none.
+        line: where it begins, in the child's file (the parent's when it is gone); 0 if unknown.
+        change: what became of its source.
+        calls: how often it was called.
+        self_seconds: spent in itself.
+        total_seconds: spent in itself and all that it called.
+        instructions: executed in itself, by callgrind; None where they were not counted.
+    """
+
+    name: str
+    kind: SpentIn
+    path: str = ""
+    line: int = 0
+    change: CodeChange = CodeChange.COMPILED
+    calls: tuple[float, float] = (0.0, 0.0)
+    self_seconds: tuple[float, float] = (0.0, 0.0)
+    total_seconds: tuple[float, float] = (0.0, 0.0)
+    instructions: tuple[float, float] | None = None
+
+    @property
+    def grew_seconds(self) -> float:
+        """By how much its own time grew."""
+        return self.self_seconds[1] - self.self_seconds[0]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One reason why a workload got slower or faster; causes never count the same time twice.
+
+    Attributes:
+        name: the function or operator that changed.
+        kind: what it is.
+        path: its source file, relative to the build's tree; empty where there is none.
+        line: where it begins in the child's file (the parent's when it is gone); 0 if unknown.
+        change: what became of its source.
+        seconds: what it adds to one call of the workload; negative where it saves.
+        share: ``seconds`` over the step; 0.7 for 70 %, negative where it works against it.
+        calls: how often it was called, (parent, child).
+        why: what happened, in words, for example "Python function now, in place of
+            AddmmBackward0".
+        parts: what inside it grew or shrank, largest first; of the same time.
+    """
+
+    name: str
+    kind: SpentIn
+    path: str
+    line: int
+    change: CodeChange
+    seconds: float
+    share: float
+    calls: tuple[float, float]
+    why: str = ""
+    parts: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class TouchedFile:
+    """A file of the commit's diff, and what the workload has to do with it.
+
+    Attributes:
+        path: as the repository names it.
+        executed: the workload runs code of this file, in the parent's build or the child's.
+        functions: changed functions of it that the workload runs.
+        idle: changed functions of it that the workload does not run.
+    """
+
+    path: str
+    executed: bool
+    functions: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a workload differs between two builds; pairs are (parent, child), for one call.
+
+    Attributes:
+        workload: its name.
+        parent, child: the commits compared.
+        level_seconds: what a call takes with no profiler.
+        profiled_seconds: what it takes under the function profiler.
+        causes: the largest share of the step first; those that work against it come last.
+        functions: Python functions and the compiled ones they call, by growth of own time.
+        operators: operators and gradients, by growth of own time; empty without torch.
+        touched: the files of the commit's diff, those executed first.
+        methods: how it was found out, for example ``cProfile``, ``torch.profiler``.
+        notes: what to know when reading it, one line each.
+        reason: why there are no causes; empty when there are.
+    """
+
+    workload: str
+    parent: str
+    child: str
+    level_seconds: tuple[float, float] = (0.0, 0.0)
+    profiled_seconds: tuple[float, float] = (0.0, 0.0)
+    causes: tuple[Cause, ...] = ()
+    functions: tuple[Difference, ...] = ()
+    operators: tuple[Difference, ...] = ()
+    touched: tuple[TouchedFile, ...] = ()
+    methods: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def step_seconds(self) -> float:
+        """The unprofiled step: what the causes have to add up to."""
+        return self.level_seconds[1] - self.level_seconds[0]
+
+    @property
+    def explained_seconds(self) -> float:
+        """What the causes add up to."""
+        return sum(cause.seconds for cause in self.causes)
+
+    @property
+    def explained(self) -> float:
+        """The share of the step that the causes make up, 0 to 1.
+
+        Causes that add up to more than the step explain it no better than as much less.
+        """
+        if not self.step_seconds:
+            return 0.0
+        return max(0.0, 1.0 - abs(1.0 - self.explained_seconds / self.step_seconds))
+
+    @property
+    def unexplained_seconds(self) -> float:
+        """What is left of the step."""
+        return self.step_seconds - self.explained_seconds
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Which Python files of a build one workload reaches, relative to the build's tree.
+
+    Attributes:
+        workload: its name.
+        sha: the commit of the build.
+        executed: files with code that runs in what is measured.
+        prepared: files with code that runs only before or after, in setup and its like.
+        imported: files that are only imported.
+        present: files that the range changes and this build has, but that are not even imported.
+    """
+
+    workload: str
+    sha: str
+    executed: tuple[str, ...] = ()
+    prepared: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Culprit:
     """A change point with a probability and an effect.
@@ -348,6 +530,7 @@ class Culprit:
         credible_set: object names, oldest first; more than one where neighbours failed.
         parent, child: the two sides compared.
         command: the command that reproduces the comparison.
+        explanation: why it changed the workload; None until that was looked into.
     """
 
     commit: Commit
@@ -361,6 +544,7 @@ class Culprit:
     parent: Side
     child: Side
     command: str
+    explanation: Explanation | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -477,7 +661,7 @@ class End:
     seconds: float
 
 
-Event = BuildEvent | Observation | SideBranch | End
+Event = BuildEvent | Observation | SideBranch | Trace | Explanation | End
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from bisectorch.model import (
     BuildEvent,
     End,
     Event,
+    Explanation,
     Findings,
     Observation,
     Session,
     SideBranch,
+    Trace,
     Workload,
 )
 from bisectorch.report import jsonreport, markdown, text, wording
@@ -65,6 +67,8 @@ def write_log(session: Session, path: Path, stream: TextIO) -> None:
 def _sha(event: Event) -> str:
     if isinstance(event, SideBranch):
         return event.merge
+    if isinstance(event, Explanation):
+        return event.child
     return "" if isinstance(event, End) else event.sha
 
 
@@ -79,6 +83,13 @@ def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str,
         return "descend", short(event.merge), commits, event.workload
     if isinstance(event, End):
         return "end", "", "", f"after {wording.duration(event.seconds)}"
+    if isinstance(event, Trace):
+        files = wording.count(len(event.executed), "file")
+        return "trace", short(event.sha), f"{files} executed", event.workload
+    if isinstance(event, Explanation):
+        what = "nothing" if event.reason else wording.share(event.explained)
+        detail = event.reason or ", ".join(cause.name for cause in event.causes[:3])
+        return "explain", short(event.child), f"{what} explained", f"{event.workload}  {detail}"
     return _observation(event, workloads)
 
 

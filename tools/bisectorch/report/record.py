@@ -1,8 +1,9 @@
 """The session log: append-only JSON lines, on disk event by event, readable by later versions.
 
 The first line is ``{"bisectorch_log": 1, "header": {...}}``; every further line holds one event
-under its kind: ``build``, ``observation``, ``side_branch`` or ``end``. ``docs/report-schema.md``
-documents each field. Everything Bisectorch says of a session is derived from its log.
+under its kind: ``build``, ``observation``, ``side_branch``, ``trace``, ``explanation`` or ``end``.
+``docs/report-schema.md`` documents each field. Everything Bisectorch says of a session is derived
+from its log.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from bisectorch.model import (
     BuildEvent,
     End,
     Event,
+    Explanation,
     Observation,
     Session,
     SessionHeader,
     SideBranch,
+    Trace,
 )
 
 VERSION = 1
@@ -48,11 +51,20 @@ class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     build: BuildEvent | None = None
     observation: Observation | None = None
     side_branch: SideBranch | None = None
+    trace: Trace | None = None
+    explanation: Explanation | None = None
     end: End | None = None
 
     @property
     def event(self) -> Event | None:
-        return self.observation or self.build or self.side_branch or self.end
+        return (
+            self.observation
+            or self.build
+            or self.side_branch
+            or self.trace
+            or self.explanation
+            or self.end
+        )
 
 
 class _Version(msgspec.Struct):
@@ -310,6 +322,10 @@ def _line(event: Event) -> _Line:
         return _Line(build=event)
     if isinstance(event, SideBranch):
         return _Line(side_branch=event)
+    if isinstance(event, Trace):
+        return _Line(trace=event)
+    if isinstance(event, Explanation):
+        return _Line(explanation=event)
     return _Line(end=event)
 
 

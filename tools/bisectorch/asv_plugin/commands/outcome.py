@@ -9,7 +9,7 @@ from typing import Any
 
 from bisectorch.asv_plugin.results import save_results
 from bisectorch.asv_plugin.workshop import Workshop, run_session
-from bisectorch.model import Findings, Session, Verdict
+from bisectorch.model import BuildEvent, Findings, Observation, Session, Verdict
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, load
 
@@ -61,6 +61,5 @@ def finish_session(
 
 def _show_failures(session: Session) -> None:
     for event in session.events:
-        reason = getattr(event, "reason", "")
-        if reason:
-            print(f"{event.sha[:10]}: {reason}", file=sys.stderr)  # type: ignore[union-attr] # noqa: T201
+        if isinstance(event, (BuildEvent, Observation)) and event.reason:
+            print(f"{event.sha[:10]}: {event.reason}", file=sys.stderr)  # noqa: T201
