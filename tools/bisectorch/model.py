@@ -58,6 +58,15 @@ class Purpose(enum.Enum):
     SEARCH = "search"
     REPEAT = "repeat"
     CONFIRM = "confirm"
+    COMPARE = "compare"
+
+
+class Judgement(enum.Enum):
+    """Whether one side of a comparison differs from the other, for one workload."""
+
+    DIFFERENT = "different"
+    SAME = "same"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -670,3 +679,89 @@ class Session:
 
     header: SessionHeader
     events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the paired log ratios of one workload amount to.
+
+    Attributes:
+        judgement: the answer so far; DIFFERENT and SAME are final.
+        log_ratio, log_low, log_high: the mean log ratio, new over old, and its interval; NaN and
+            infinite where too little is known.
+        p_value: against "no difference", valid at whatever moment one looks or stops.
+    """
+
+    judgement: Judgement
+    log_ratio: float
+    log_low: float
+    log_high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two builds compared on one workload.
+
+    Attributes:
+        workload: what was measured.
+        judgement: the answer.
+        ratio, ratio_interval: new over old; NaN where a side has no runs.
+        p_value: see ``Judged``.
+        before, after: the runs and level of each side.
+        is_relevant: DIFFERENT by at least the smallest step, or broken on the new side alone.
+        reason: why a side has no runs, or why nothing had to be measured.
+    """
+
+    workload: Workload
+    judgement: Judgement
+    ratio: float
+    ratio_interval: tuple[float, float]
+    p_value: float
+    before: Side
+    after: Side
+    is_relevant: bool
+    reason: str = ""
+
+    @property
+    def is_worse(self) -> bool:
+        """Relevant, and slower, larger, or broken."""
+        return self.is_relevant and not self.ratio < 1.0
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Everything that one comparison of two commits found.
+
+    Attributes:
+        session: the name of its log.
+        old, new: the sides; for a working tree the commit that stands for it.
+        names: how the user named them.
+        comparisons: one a workload, in the order they were asked for.
+        mean_ratio, mean_interval: the geometric mean of the ratios of all workloads measured on
+            both sides, and its interval; NaN when there are none.
+        smallest_step, confidence: what SAME and the intervals hold with.
+        false_rate: the expected share of wrong ones among what is called DIFFERENT.
+        cost, machine, environment, created_seconds, finished: as for ``Findings``.
+    """
+
+    session: str
+    old: Commit
+    new: Commit
+    names: tuple[str, str]
+    comparisons: tuple[Comparison, ...]
+    mean_ratio: float
+    mean_interval: tuple[float, float]
+    smallest_step: float
+    confidence: float
+    false_rate: float
+    cost: Cost
+    machine: Mapping[str, str]
+    environment: str
+    created_seconds: float
+    finished: bool
+
+    @property
+    def got_worse(self) -> bool:
+        """Whether anything relevant got worse."""
+        return any(comparison.is_worse for comparison in self.comparisons)

@@ -12,6 +12,7 @@ from bisectorch.model import (
     Decision,
     Event,
     Evidence,
+    Judged,
     Observation,
     Purpose,
     Quote,
@@ -66,6 +67,30 @@ class Measurer(Protocol):
         Yields one observation a build and round as soon as the round ends; its one run carries
         the block ``f"{block}.{round}"``. A build that fails yields its outcome once and is left
         out of the rounds that follow.
+        """
+
+
+class BlockMeasurer(Protocol):
+    """Runs of a few builds on many workloads, interleaved on one core."""
+
+    def measure_in_turn(
+        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
+    ) -> Iterator[Observation]:
+        """One run of each build on each workload, each workload a block of its own.
+
+        Yields the observations of a workload, one a build, as soon as it has been measured; what
+        the runs share beyond their block is the start of each build's process.
+        """
+
+
+class Judge(Protocol):
+    """Decides whether two builds differ. Pure."""
+
+    def judge(self, log_ratios: Sequence[Sequence[float]]) -> tuple[Judged, ...]:
+        """One answer a workload from its paired log ratios, one a block, in order.
+
+        All workloads are judged together, because what is called DIFFERENT depends on how many
+        were asked.
         """
 
 
