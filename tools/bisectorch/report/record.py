@@ -87,7 +87,9 @@ class SessionLog:
     """A session log held open for appending by this process alone; a context manager.
 
     An event is on disk when :meth:`append` returns. A lock beside the log (``<log>.lock``) keeps
-    a second process from writing it. Make one with :meth:`create` or :meth:`reopen`.
+    a second process from writing it; where locks bind nobody, as on some network file systems,
+    the log's size tells that another process wrote, and nothing is written over it. Make one
+    with :meth:`create` or :meth:`reopen`.
     """
 
     def __init__(self, path: Path, descriptor: int, size: int, lock: filelock.BaseFileLock) -> None:
@@ -104,7 +106,7 @@ class SessionLog:
         when the disk refuses.
         """
         with _disk_faults(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_durable(path.parent)
         lock = _lock(path)
         try:
             with _disk_faults(path):
@@ -152,8 +154,9 @@ class SessionLog:
     def append(self, event: Event) -> None:
         """Write one event durably.
 
-        Raises EnvironmentFailure when the disk refuses, with the log as it was before; ValueError
-        for a measurement that is not a finite number, which no run can yield.
+        Raises EnvironmentFailure when the disk refuses, with the log as it was before, or when
+        another process has written the log; ValueError for a measurement that is not a finite
+        number, which no run can yield.
         """
         self._write(_encode(_line(event)))
 
@@ -176,6 +179,7 @@ class SessionLog:
         self.close()
 
     def _write(self, line: bytes) -> None:
+        self._refuse_others()
         try:
             with _disk_faults(self.path):
                 rest = memoryview(line)
@@ -189,6 +193,16 @@ class SessionLog:
                 os.fsync(self._descriptor)
             raise
         self._size += len(line)
+
+    def _refuse_others(self) -> None:
+        """A log that is not as we left it is somebody else's: to cut or go on would lose theirs."""
+        with _disk_faults(self.path):
+            size = os.fstat(self._descriptor).st_size
+        if size != self._size:
+            raise EnvironmentFailure(
+                f"another process has written the session log {self.path} meanwhile; "
+                "see that one session is resumed in one place at a time, then `bisectorch resume`"
+            )
 
 
 def load(path: Path) -> Session:
@@ -359,6 +373,14 @@ def _lock(path: Path) -> filelock.BaseFileLock:
             "wait until it ends, or stop it, then resume"
         ) from None
     return lock
+
+
+def _make_durable(directory: Path) -> None:
+    """Make a directory and those above it, so that a loss of power cannot take them away."""
+    if not directory.is_dir():
+        _make_durable(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync_directory(directory.parent)
 
 
 def _sync_directory(directory: Path) -> None:
