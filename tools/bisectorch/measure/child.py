@@ -232,6 +232,8 @@ class Child:
                 return answer["ok"]
             if "skipped" in answer:
                 raise Fault(Outcome.FAILED, answer["skipped"])
+            if "ended" in answer:
+                return self._copy_ended(command, int(answer["ended"]))
             text, fault = str(answer["error"]), answer["fault"]
         except (ValueError, TypeError, KeyError):
             raise Fault(
@@ -246,6 +248,14 @@ class Child:
             raise Fault(Outcome.UNIMPORTABLE, text)
         raise Fault(Outcome.FAILED, _PREFIX.get(command, "") + text)
 
+    def _copy_ended(self, command: str, status: int) -> None:
+        """A copy may end when it was told to; otherwise it took its benchmark with it."""
+        if command == "end" and status == 0:
+            return
+        self._board.listen(0.0)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        raise self._fault(command, _how(code, command))
+
     def _ended(self) -> bool:
         """Whether the process has ended; it is not reaped, so its number stays its own."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -257,16 +267,12 @@ class Child:
             self._board.listen(0.01)
         self._board.listen(0.0)
         self.close()
-        status = self._process.returncode
+        if ended:
+            return self._fault(command, _how(self._process.returncode, command))
         place = _WHILE.get(command, "in the benchmark")
-        if not ended:
-            how = f"closed its connection to the tracker {place}"
-        elif status < 0:
-            how = f"killed by {_signal_name(-status)} {place}"
-            if -status == signal.SIGKILL:
-                how += " (out of memory?)"
-        else:
-            how = f"exited with status {status} {place}"
+        return self._fault(command, f"closed its connection to the tracker {place}")
+
+    def _fault(self, command: str, how: str) -> Fault:
         last = self._last_words()
         outcome = Outcome.UNIMPORTABLE if command == "load" else Outcome.FAILED
         return Fault(outcome, f"{how}: {last}" if last else how)
@@ -275,6 +281,15 @@ class Child:
         lines = bytes(self._tail).decode(errors="replace").split("\n")
         words = [line.strip() for line in lines if line.strip()]
         return words[-1][:200] if words else ""
+
+
+def _how(code: int, command: str) -> str:
+    """How a process ended, from its return code as subprocess tells it."""
+    place = _WHILE.get(command, "in the benchmark")
+    if code >= 0:
+        return f"exited with status {code} {place}"
+    memory = " (out of memory?)" if -code == signal.SIGKILL else ""
+    return f"killed by {_signal_name(-code)} {place}{memory}"
 
 
 def _signal_name(number: int) -> str:

@@ -13,79 +13,18 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 from bisectorch.errors import UsageError
 from bisectorch.measure.caches import SetupCaches
-from bisectorch.measure.child import Child, Fault, Switchboard, child_environment
-from bisectorch.measure.noise import block_values
+from bisectorch.measure.child import Child, Switchboard, child_environment
 from bisectorch.measure.schedule import balanced_order, sample_count
-from bisectorch.model import Build, Observation, Outcome, Purpose, Run, Workload
+from bisectorch.measure.seats import Seat, Start, Worker, observations, vacate
+from bisectorch.model import Build, Observation, Purpose, Workload
 
 PADDING_BYTES = 4096
-
-
-class Worker(Protocol):
-    """A process that measures one build; ``answer`` and ``ask`` raise Fault."""
-
-    def send(self, command: str, timeout_seconds: float, **arguments: Any) -> None:
-        """Give a command."""
-
-    def answer(self) -> Any:
-        """Await the result of the earliest command not yet answered."""
-
-    def ask(self, command: str, timeout_seconds: float, **arguments: Any) -> Any:
-        """Give a command and await its answer."""
-
-    def pin(self, core: int) -> None:
-        """Move it to one core."""
-
-    def close(self) -> None:
-        """Kill it, and all it started."""
-
-
-Start = Callable[[Build, Mapping[str, str], Path, "int | None"], Worker]
-"""Starts a worker for a build, with these variables, in this directory, on this core."""
-
-
-@dataclass
-class _Seat:
-    """One build's place in a round: its worker, or the fault that emptied it."""
-
-    build: Build
-    directory: Path
-    worker: Worker | None = None
-    fault: Fault | None = None
-    setting_up: bool = False
-    sampled: bool = True
-    samples: tuple[float, ...] = ()
-    number: int = 1
-
-    def attempt(self, action: Callable[[Worker], Any]) -> Any:
-        """The action's result; None once the seat is empty, or is emptied by it."""
-        if self.worker is None:
-            return None
-        try:
-            return action(self.worker)
-        except Fault as fault:
-            self.fail(fault)
-            return None
-
-    def fail(self, fault: Fault) -> None:
-        """Keep the fault, drop the samples, kill the worker."""
-        self.fault = fault
-        self.samples = ()
-        self.vacate()
-
-    def vacate(self) -> None:
-        """Kill the worker."""
-        if self.worker is not None:
-            self.worker.close()
-            self.worker = None
-            shutil.rmtree(self.directory, ignore_errors=True)
+HEAP_PADDING_BYTES = 1 << 16
 
 
 class PairedMeasurer:
@@ -149,6 +88,7 @@ class PairedMeasurer:
         self._start = start or self._start_child
         self._clock = clock
         self._caches = SetupCaches(cache_dir)
+        self._uncopied: set[str] = set()
 
     def __enter__(self) -> PairedMeasurer:
         return self
@@ -178,39 +118,129 @@ class PairedMeasurer:
         asv_runner.
         """
         staying = list(builds)
-        seats: list[_Seat] = []
-        following: list[_Seat] = []
+        seats: list[Seat] = []
+        following: list[Seat] = []
         try:
             for number in range(runs):
                 if not staying:
                     return
                 name = f"{block}.{number}"
                 began, started_seconds = self._clock(), time.time()
-                rng = self._chance(workload, name)
+                rng = self._chance(workload.name, name)
                 seats, following = following, []
                 if not seats:
                     self._seat(seats, staying, workload, rng, self._starting_cores())
                 self._make_ready(seats, workload)
                 ready = [seat for seat in seats if seat.fault is None]
                 if self._overlap and number + 1 < runs:
-                    next_rng = self._chance(workload, f"{block}.{number + 1}")
+                    next_rng = self._chance(workload.name, f"{block}.{number + 1}")
                     staying = [seat.build for seat in ready]
                     self._seat(following, staying, workload, next_rng, self._others)
                 self._take(seats, workload, rng)
-                _vacate(seats)
+                vacate(seats)
                 staying = [seat.build for seat in ready if seat.fault is None]
                 if following:
                     fates = list(zip(ready, following, strict=True))
-                    _vacate([after for seat, after in fates if seat.fault is not None])
+                    vacate([after for seat, after in fates if seat.fault is not None])
                     following = [after for seat, after in fates if seat.fault is None]
                 seconds = (self._clock() - began) / len(seats)
-                yield from _observations(seats, workload, purpose, name, started_seconds, seconds)
+                yield from observations(seats, workload, purpose, name, started_seconds, seconds)
         finally:
-            _vacate(seats)
-            _vacate(following)
+            vacate(seats)
+            vacate(following)
 
-    def _chance(self, workload: Workload, block: str) -> random.Random:
-        return random.Random(f"{self._seed}|{workload.name}|{block}")
+    def measure_in_turn(
+        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
+    ) -> Iterator[Observation]:
+        """One block of each workload, in random order (seams.BlockMeasurer).
+
+        Each build's process imports the project once and is copied for each workload, so a run
+        starts in milliseconds and finds nothing of the runs before it. The process is what the
+        runs of one call share: call again for another one. Timings only; what else there is, and
+        what goes wrong in a copy, is measured in fresh processes. So a fault is always a fresh
+        process's.
+
+        Yields one observation a build as each workload ends, in the block ``{block}.0``.
+        """
+        chance = self._chance("in turn", block)
+        origins: list[Seat] = []
+        try:
+            for workload in chance.sample(list(workloads), len(workloads)):
+                seen = self._measure_copies(origins, builds, workload, block, purpose)
+                if seen is None:
+                    vacate(origins)
+                    origins.clear()
+                    self._uncopied.add(workload.name)
+                    yield from self.measure(builds, workload, 1, block, purpose)
+                else:
+                    yield from seen
+        finally:
+            vacate(origins)
+
+    def _measure_copies(
+        self,
+        origins: list[Seat],
+        builds: Sequence[Build],
+        workload: Workload,
+        block: str,
+        purpose: Purpose,
+    ) -> list[Observation] | None:
+        """One block in copies of the origins, which are started when there are none.
+
+        None when it cannot be had in this way; the origins then are of no use any more.
+        """
+        if workload.kind != "time" or workload.name in self._uncopied:
+            return None
+        name = f"{block}.0"
+        began, started_seconds = self._clock(), time.time()
+        rng = self._chance(workload.name, name)
+        if not origins and not self._start_origins(origins, builds, workload, rng):
+            return None
+        padding = rng.randrange(HEAP_PADDING_BYTES)
+        seats = [Seat(origin.build, self._caches.scratch(), origin.worker) for origin in origins]
+        try:
+            for seat in seats:
+                seat.attempt(partial(self._copy, directory=seat.directory, padding=padding))
+                seat.attempt(partial(self._send_load, workload=workload))
+                if self._caches.known(seat.build, workload):
+                    self._send_setup(seat, workload)
+            self._make_ready(seats, workload)
+            self._take(seats, workload, rng)
+            for seat in seats:
+                seat.attempt(lambda worker: worker.ask("end", self._start_timeout))
+            if any(seat.fault for seat in seats):
+                return None
+            seconds = (self._clock() - began) / len(seats)
+            return list(observations(seats, workload, purpose, name, started_seconds, seconds))
+        finally:
+            for seat in seats:
+                shutil.rmtree(seat.directory, ignore_errors=True)
+
+    def _start_origins(
+        self,
+        origins: list[Seat],
+        builds: Sequence[Build],
+        workload: Workload,
+        rng: random.Random,
+    ) -> bool:
+        """Start one process a build, each with the benchmark imported; whether all could."""
+        self._seat(origins, builds, workload, rng, self._starting_cores(), set_up=False)
+        for origin in origins:
+            origin.attempt(lambda worker: worker.answer())
+        self._pin(origins)
+        return not any(origin.fault for origin in origins)
+
+    def _copy(self, worker: Worker, directory: Path, padding: int) -> None:
+        worker.ask("fork", self._start_timeout, directory=str(directory), padding=padding)
+
+    def _pin(self, seats: Sequence[Seat]) -> None:
+        if self._core is not None:
+            core = self._core
+            for seat in seats:
+                seat.attempt(lambda worker: worker.pin(core))
+
+    def _chance(self, what: str, block: str) -> random.Random:
+        return random.Random(f"{self._seed}|{what}|{block}")
 
     def _starting_cores(self) -> list[int]:
         """Where processes start while nothing is measured: on every core, but one core each.
@@ -221,20 +251,22 @@ class PairedMeasurer:
 
     def _seat(
         self,
-        seats: list[_Seat],
+        seats: list[Seat],
         builds: Sequence[Build],
         workload: Workload,
         rng: random.Random,
         cores: Sequence[int],
+        *,
+        set_up: bool = True,
     ) -> None:
         """Start a worker a build; the workers of a round share what varies between rounds."""
         hash_seed, padding = rng.randrange(2**32), rng.randrange(PADDING_BYTES)
         for position, build in enumerate(builds):
-            seat = _Seat(build, self._caches.scratch())
+            seat = Seat(build, self._caches.scratch())
             seats.append(seat)
             core = cores[position % len(cores)] if cores else None
             seat.worker = self._begin(build, workload, seat.directory, core, hash_seed, padding)
-            if self._caches.known(build, workload):
+            if set_up and self._caches.known(build, workload):
                 self._send_setup(seat, workload)
 
     def _begin(
@@ -249,6 +281,10 @@ class PairedMeasurer:
         """Start a worker and have it import the benchmark."""
         environment = child_environment(build.tree, build.environment, hash_seed, padding)
         worker = self._start(build, environment, directory, core)
+        self._send_load(worker, workload)
+        return worker
+
+    def _send_load(self, worker: Worker, workload: Workload) -> None:
         suffix = "" if workload.param_index is None else f"-{workload.param_index}"
         worker.send(
             "load",
@@ -257,14 +293,13 @@ class PairedMeasurer:
             name=workload.benchmark + suffix,
             attributes=self._attributes,
         )
-        return worker
 
     def _start_child(
         self, build: Build, environment: Mapping[str, str], directory: Path, core: int | None
     ) -> Worker:
         return Child(self._board, build.python, environment, directory, core)
 
-    def _send_setup(self, seat: _Seat, workload: Workload) -> None:
+    def _send_setup(self, seat: Seat, workload: Workload) -> None:
         """Have the seat's worker set up, on the filled cache where there is one."""
 
         def send(worker: Worker) -> None:
@@ -278,7 +313,7 @@ class PairedMeasurer:
         seat.attempt(send)
         seat.setting_up = True
 
-    def _make_ready(self, seats: Sequence[_Seat], workload: Workload) -> None:
+    def _make_ready(self, seats: Sequence[Seat], workload: Workload) -> None:
         """Await imports and setups, running setup_cache where it is due; then pin."""
         for seat in seats:
             about = seat.attempt(lambda worker: worker.answer())
@@ -297,12 +332,9 @@ class PairedMeasurer:
                 self._send_setup(seat, workload)
         for seat in seats:
             seat.attempt(lambda worker: worker.answer())
-        if self._core is not None:
-            core = self._core
-            for seat in seats:
-                seat.attempt(lambda worker: worker.pin(core))
+        self._pin(seats)
 
-    def _take(self, seats: Sequence[_Seat], workload: Workload, rng: random.Random) -> None:
+    def _take(self, seats: Sequence[Seat], workload: Workload, rng: random.Random) -> None:
         """Fill the seats' samples, then tear down; seats whose worker fails end up empty."""
         if all(seat.sampled for seat in seats):
             self._sample_in_turn(seats, workload, rng)
@@ -315,7 +347,7 @@ class PairedMeasurer:
             seat.attempt(lambda worker: worker.ask("teardown", workload.timeout_seconds))
 
     def _sample_in_turn(
-        self, seats: Sequence[_Seat], workload: Workload, rng: random.Random
+        self, seats: Sequence[Seat], workload: Workload, rng: random.Random
     ) -> None:
         timeout = workload.timeout_seconds
         cycles = self._samples
@@ -336,39 +368,6 @@ class PairedMeasurer:
         for seat, samples in zip(seats, taken, strict=True):
             if seat.fault is None:
                 seat.samples = tuple(samples)
-
-
-def _vacate(seats: Sequence[_Seat]) -> None:
-    for seat in seats:
-        seat.vacate()
-
-
-def _observations(
-    seats: Sequence[_Seat],
-    workload: Workload,
-    purpose: Purpose,
-    block: str,
-    started_seconds: float,
-    seconds: float,
-) -> Iterator[Observation]:
-    """One observation a seat, values adjusted within the block."""
-    filled = [seat for seat in seats if seat.fault is None]
-    values = block_values(
-        [seat.samples for seat in filled],
-        paired=all(seat.sampled for seat in filled),
-        averaged=all(seat.number > 1 for seat in filled),
-    )
-    value_of = {id(seat): value for seat, value in zip(filled, values, strict=True)}
-    for seat in seats:
-        if seat.fault is not None:
-            yield Observation(
-                workload.name, seat.build.sha, seat.fault.outcome, (), seat.fault.reason, purpose
-            )
-        else:
-            run = Run(
-                value_of[id(seat)], block, seat.samples, seat.number, started_seconds, seconds
-            )
-            yield Observation(workload.name, seat.build.sha, Outcome.MEASURED, (run,), "", purpose)
 
 
 def _allowed_cores() -> list[int]:

@@ -345,8 +345,50 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
+def reply(descriptor: int, message: Dict[str, Any]) -> None:
+    """Write one line, however many writes it takes."""
+    rest = json.dumps(message).encode("utf-8") + b"\n"
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def serve(command_fd: int, reply_fd: int) -> None:
+    """Answer commands until the other end closes.
+
+    ``fork`` makes a copy of this process, which answers in its place until it is told to ``end``,
+    or ends; the line after its last answer then is ``{"ended": STATUS}``. So what was imported
+    before is imported once, and every copy starts from the same clean state. asv's fork server
+    does the same. The copy enters ``directory`` and moves what it allocates by ``padding`` bytes.
+    """
+    # Unbuffered: what a copy is to read must not wait in the memory of the process it copies.
+    commands = open(command_fd, "rb", buffering=0, closefd=False)  # noqa: SIM115
+    session = Session()
+    kept = []
+    for line in iter(commands.readline, b""):
+        command = json.loads(line.decode("utf-8"))
+        if command["do"] == "end":
+            os._exit(0)
+        if command["do"] != "fork":
+            reply(reply_fd, answer(session, command))
+            continue
+        own = os.getpid()
+        try:
+            copy = os.fork()
+        except OSError as error:
+            reply(reply_fd, {"error": describe(error), "fault": "raised"})
+            continue
+        if copy:
+            reply(reply_fd, {"ended": os.waitpid(copy, 0)[1]})
+            continue
+        die_with(own)
+        os.chdir(command["with"]["directory"])
+        kept.append(bytearray(command["with"]["padding"]))
+        session = Session()
+        reply(reply_fd, {"ok": None})
+
+
 def main(argv: List[str]) -> None:
-    """Answer commands until the other end closes."""
+    """Set the stage, then answer commands."""
     command_fd, reply_fd, parent = (int(word) for word in argv)
     die_with(parent)
     # This file's directory heads sys.path; its modules must not shadow the project's.
@@ -354,12 +396,7 @@ def main(argv: List[str]) -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
     os.set_inheritable(command_fd, False)
     os.set_inheritable(reply_fd, False)
-    commands = os.fdopen(command_fd, "r", encoding="utf-8")
-    replies = os.fdopen(reply_fd, "w", encoding="utf-8")
-    session = Session()
-    for line in iter(commands.readline, ""):
-        replies.write(json.dumps(answer(session, json.loads(line))) + "\n")
-        replies.flush()
+    serve(command_fd, reply_fd)
     os._exit(0)  # the interpreter's own ending takes long under a large library
 
 

@@ -39,7 +39,8 @@ def log_evidence(mean: Array, variance: Array, blocks: Array, supposed: float) -
     """The log Bayes factor against "the true log ratio is ``supposed``".
 
     Args:
-        mean, variance: of the log ratios of so many blocks (the variance over one less).
+        mean: of the log ratios of so many blocks.
+        variance: of the same, over one less than the blocks.
         blocks: how many, at least 2.
         supposed: the log ratio spoken against.
     """
@@ -58,9 +59,9 @@ class SequentialJudge:
     confidence. *DIFFERENT*: "no difference" is refuted, at the level that the procedure of
     Benjamini and Hochberg (1995) grants the workload among all that were asked, so that at most
     the false rate of what is called DIFFERENT is expected to be wrong. A difference that is
-    proven to be smaller than the smallest step is SAME. Neither answer is ever taken back by
-    further blocks: evidence counts at its highest, so p-values only fall, and their falling
-    never takes another workload out of the procedure's set.
+    proven to be smaller than the smallest step is SAME. Evidence counts at its highest, so p-values
+    only fall, and their falling never takes another workload out of the procedure's set: what is
+    measured for other workloads takes no answer back.
 
     Args:
         smallest_step: relative, 0.02 for 2 %.
