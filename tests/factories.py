@@ -13,18 +13,22 @@ from bisectorch.model import (
     CodeChange,
     Commit,
     CommitRange,
+    Conditions,
     Cost,
+    Count,
     Culprit,
     Difference,
     End,
     Event,
     Explanation,
     Findings,
+    MachineState,
     Observation,
     Outcome,
     PathClass,
     Posterior,
     Purpose,
+    Rebuilds,
     Route,
     Run,
     Session,
@@ -407,5 +411,13 @@ def make_session(findings: Findings | None = None) -> Session:
     )
     for found in findings.workloads[:1]:
         events.extend(make_explanation(each, found.workload) for each in found.culprits[:1])
+    events.append(Conditions({"compiler": "GCC 12.2", "blas": "libopenblas.so.0", "threads": "1"}))
+    events += [
+        MachineState(f"b{turn}", CREATED + turn, 0.5 + turn / 10, 2400.0 + turn, 51.0)
+        for turn in range(3)
+    ]
+    events.append(Count(first, line[12].sha, 1.234e6, "callgrind", 20.5))
+    events.append(Count(first, line[11].sha, None, "callgrind", 1.5, "killed by SIGILL"))
+    events.append(Rebuilds(first, line[0].sha, (-11.7, -11.69, -11.705), 4, 0.006, 700.0))
     events.append(End(findings.cost.seconds))
     return Session(make_header(findings), tuple(events))

@@ -61,7 +61,7 @@ def test_the_log_listing() -> None:
     """A line for each of the first events of every kind."""
     session = make_session()
     stream = io.StringIO()
-    events = (*session.events[:12], *session.events[-4:])
+    events = (*session.events[:12], *session.events[-12:])
     write_log(replace(session, events=events), Path("sessions/usual.jsonl"), stream)
     check("log.txt", stream.getvalue())
 

@@ -71,7 +71,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with SessionLog.create(path, header) as log:
         for event in session.events:
             log.append(event)
-    newer = path.read_bytes().replace(b'"bisectorch_log":1', b'"bisectorch_log":8')
+    newer = path.read_bytes().replace(b'"bisectorch_log":2', b'"bisectorch_log":8')
     (root / "logs" / "newer.jsonl").write_bytes(newer)
     (root / "logs" / "cut.jsonl").write_bytes(newer[:100])
     return root

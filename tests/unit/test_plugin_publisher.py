@@ -101,7 +101,7 @@ def test_a_bad_log_costs_only_itself(
     add_session(tmp_path, "good")
     add_session(tmp_path, "odd")
     newer = add_session(tmp_path, "newer")
-    newer.write_bytes(newer.read_bytes().replace(b'"bisectorch_log":1', b'"bisectorch_log":9'))
+    newer.write_bytes(newer.read_bytes().replace(b'"bisectorch_log":2', b'"bisectorch_log":9'))
     corrupt = add_session(tmp_path, "corrupt")
     lines = corrupt.read_bytes().split(b"\n")
     corrupt.write_bytes(b"\n".join([lines[0], b"<script>", *lines[2:]]))

@@ -19,13 +19,17 @@ from bisectorch.model import (
     CodeChange,
     Commit,
     CommitRange,
+    Conditions,
+    Count,
     Difference,
     End,
     Explanation,
+    MachineState,
     Observation,
     Outcome,
     PathClass,
     Purpose,
+    Rebuilds,
     Route,
     Run,
     Session,
@@ -78,6 +82,7 @@ def test_each_line_is_json_and_the_first_one_names_the_version(path: Path) -> No
     assert lines[0]["bisectorch_log"] == record.VERSION
     kinds = [tuple(line) for line in lines[1:]]
     events = {"build", "observation", "side_branch", "trace", "explanation", "end"}
+    events |= {"conditions", "state", "count", "rebuilds"}
     assert set(kinds) == {(kind,) for kind in events}
 
 
@@ -163,6 +168,12 @@ events = st.one_of(
     ),
     st.builds(SideBranch, text, text, st.lists(commits, max_size=2).map(tuple)),
     st.builds(End, finite),
+    st.builds(Conditions, st.dictionaries(text, text, max_size=2)),
+    st.builds(MachineState, text, finite, *[st.none() | finite] * 3),
+    st.builds(Count, text, text, st.none() | finite, text, finite, text),
+    st.builds(
+        Rebuilds, text, text, st.lists(finite, max_size=3).map(tuple), st.integers(1, 9), finite
+    ),
 )
 texts = st.dictionaries(text, text, max_size=2)
 workloads = st.builds(
@@ -269,7 +280,7 @@ def test_a_corrupt_middle_line_is_named(path: Path, line: bytes) -> None:
 
 def test_a_newer_version_is_refused_with_advice(path: Path) -> None:
     """The line says which version, and to upgrade."""
-    path.write_bytes(path.read_bytes().replace(b'"bisectorch_log":1', b'"bisectorch_log":7', 1))
+    path.write_bytes(path.read_bytes().replace(b'"bisectorch_log":2', b'"bisectorch_log":7', 1))
     for read in (load, SessionLog.reopen, read_header):
         with pytest.raises(LogError, match=r"newer version of Bisectorch \(log version 7.*upgrade"):
             read(path)
@@ -279,11 +290,11 @@ def test_a_newer_version_is_refused_with_advice(path: Path) -> None:
     ("data", "message"),
     [
         (b"", "no complete header"),
-        (b'{"bisectorch_log":1,"hea', "no complete header"),
+        (b'{"bisectorch_log":2,"hea', "no complete header"),
         (b"hello\n", "not a session log"),
         (b'{"version": 2}\n', "not a session log"),
         (b"\xff\n", "not a session log"),
-        (b'{"bisectorch_log":1,"header":{}}\n', "line 1 is corrupt"),
+        (b'{"bisectorch_log":2,"header":{}}\n', "line 1 is corrupt"),
     ],
 )
 def test_a_file_that_is_no_log_is_refused(tmp_path: Path, data: bytes, message: str) -> None:

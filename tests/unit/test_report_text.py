@@ -39,8 +39,8 @@ def report(form: str, **changes: object) -> str:
         (-0.099996, "fraction", "-0.100 fraction"),
         (3e-12, "seconds", "0.00300 ns"),
         (3.1e8, "bytes", "296 MiB"),
-        (12345.0, "instructions", "12345 instructions"),
-        (3e9, "instructions", "3e+09 instructions"),
+        (12345.0, "instructions", "12.3 k instructions"),
+        (3e9, "instructions", "3.00 G instructions"),
         (math.nan, "seconds", "– s"),
     ],
 )

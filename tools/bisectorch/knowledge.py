@@ -10,14 +10,18 @@ from dataclasses import dataclass, replace
 from bisectorch.model import (
     BuildEvent,
     Commit,
+    Conditions,
+    Count,
     End,
     Event,
     Evidence,
     Explanation,
+    MachineState,
     Observation,
     Outcome,
     PathClass,
     Purpose,
+    Rebuilds,
     Route,
     Run,
     SideBranch,
@@ -60,6 +64,10 @@ class Knowledge:
         self.side_branches: dict[tuple[str, str], SideBranch] = {}
         self.traces: dict[tuple[str, str], Trace] = {}
         self.explanations: dict[tuple[str, str, str], Explanation] = {}
+        self.conditions: Mapping[str, str] = {}
+        self.states: list[MachineState] = []
+        self.counts: dict[tuple[str, str], Count] = {}
+        self.rebuilds: dict[str, Rebuilds] = {}
         self.events = 0
         self.builds = 0
         self.seconds = 0.0
@@ -86,6 +94,20 @@ class Knowledge:
             self.explanations[event.workload, event.parent, event.child] = event
         elif isinstance(event, End):
             self.finished = True
+        else:
+            self._add_surroundings(event)
+
+    def _add_surroundings(self, event: Conditions | MachineState | Count | Rebuilds) -> None:
+        if isinstance(event, Conditions):
+            self.conditions = event.facts
+        elif isinstance(event, MachineState):
+            self.states.append(event)
+        elif isinstance(event, Count):
+            self.counts[event.workload, event.sha] = event
+            self.seconds += event.seconds
+        else:
+            self.rebuilds[event.workload] = event
+            self.seconds += event.seconds
 
     def _add_observation(self, event: Observation) -> None:
         self.observations[event.workload].append(event)
@@ -158,6 +180,7 @@ class Knowledge:
         """All that is known for one search, costs left out."""
         freed = self.freed(search.workload)
         runs = [run for r in self.runs[search.workload.name].values() for run in r]
+        rebuilds = self.rebuilds.get(search.workload.name)
         return Evidence(
             size=len(search.line),
             weights=tuple(WEIGHTS[commit.path_class] for commit in search.line),
@@ -176,6 +199,7 @@ class Knowledge:
             build_seconds=(0.0,) * len(search.line),
             run_seconds=sum(r.seconds for r in runs) / len(runs) if runs else FIRST_RUN_SECONDS,
             spent_seconds=self.seconds,
+            build_sigma=rebuilds.sigma if rebuilds else None,
         )
 
 

@@ -8,6 +8,7 @@ no import of ours. Units are in the names. Positions are indices into ``CommitRa
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -252,6 +253,8 @@ class Evidence:
         run_seconds: the expected cost of one run.
         spent_seconds: the cost so far; with ``budget_seconds`` the search can stop in time.
         budget_seconds: None for no limit.
+        build_sigma: the standard deviation between builds of one commit, in logarithms, as
+            rebuilds measured it; None where none were made.
     """
 
     size: int
@@ -264,6 +267,7 @@ class Evidence:
     run_seconds: float = 1.0
     spent_seconds: float = 0.0
     budget_seconds: float | None = None
+    build_sigma: float | None = None
 
 
 @dataclass(frozen=True)
@@ -527,6 +531,27 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """The spread of one run's level, in logarithms (0.01 is about 1 %).
+
+    Attributes:
+        within: standard deviation from the finite number of samples in one process.
+        between: standard deviation from one process to the next of the same build, beyond that.
+        build: standard deviation from one build of a commit to the next, beyond both; None where
+            no commit was built more than once.
+    """
+
+    within: float
+    between: float
+    build: float | None = None
+
+    @property
+    def run(self) -> float:
+        """Standard deviation of one run."""
+        return math.hypot(self.within, self.between)
+
+
+@dataclass(frozen=True)
 class Culprit:
     """A change point with a probability and an effect.
 
@@ -540,6 +565,8 @@ class Culprit:
         parent, child: the two sides compared.
         command: the command that reproduces the comparison.
         explanation: why it changed the workload; None until that was looked into.
+        instructions: of one call in the parent's build and in the child's, where they were
+            counted to corroborate the effect.
     """
 
     commit: Commit
@@ -554,6 +581,7 @@ class Culprit:
     child: Side
     command: str
     explanation: Explanation | None = None
+    instructions: tuple[float, float] | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -573,6 +601,7 @@ class WorkloadFindings:
         needed: what an inconclusive verdict would take.
         observations: in the order they were made, values freed of block effects.
         posterior: over ``Findings.range.line``; None when nothing could be measured.
+        noise: what the runs say of it; None where too few were repeated.
     """
 
     workload: Workload
@@ -582,6 +611,7 @@ class WorkloadFindings:
     needed: str
     observations: tuple[Observation, ...]
     posterior: Posterior | None
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True)
@@ -595,7 +625,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Findings:
-    """What one session found; everything a report or a page is made from."""
+    """What one session found; everything a report or a page is made from.
+
+    ``conditions`` and ``states`` are empty for logs of before they were recorded.
+    """
 
     session: str
     range: CommitRange
@@ -607,6 +640,8 @@ class Findings:
     environment: str
     created_seconds: float
     finished: bool
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    states: tuple[MachineState, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -670,7 +705,92 @@ class End:
     seconds: float
 
 
-Event = BuildEvent | Observation | SideBranch | Trace | Explanation | End
+@dataclass(frozen=True)
+class Conditions:
+    """What a session measures with: told once, before its first block.
+
+    Attributes:
+        facts: by name, as text: versions of interpreter, compiler and libraries, numbers of
+            threads, the processor's governor; only what the machine tells.
+    """
+
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """How the machine was as one block ended; None for what it does not tell.
+
+    Attributes:
+        block: the block.
+        seconds: when, since the epoch.
+        load: processes running or waiting to run, averaged over the last minute.
+        mhz: the clock of the core that measures.
+        celsius: the temperature of the processor.
+    """
+
+    block: str
+    seconds: float
+    load: float | None = None
+    mhz: float | None = None
+    celsius: float | None = None
+
+
+@dataclass(frozen=True)
+class Count:
+    """The instructions of one call of a workload in one build, beside its times.
+
+    Attributes:
+        workload: its name.
+        sha: the commit of the build.
+        instructions: how many; None when they could not be counted.
+        tool: what counted, ``perf events`` or ``callgrind``.
+        seconds: what it cost.
+        reason: why there is no count.
+    """
+
+    workload: str
+    sha: str
+    instructions: float | None
+    tool: str = ""
+    seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Rebuilds:
+    """One commit built several times over in salted layouts, all measured side by side.
+
+    Attributes:
+        workload: its name.
+        sha: the commit.
+        levels: each build's mean log value, freed of blocks; the commit's usual build first.
+        runs: how many runs each was measured by.
+        sigma: the standard deviation between builds in logarithms, what runs alone make of it
+            taken off; 0 where nothing is left.
+        seconds: what it cost.
+    """
+
+    workload: str
+    sha: str
+    levels: tuple[float, ...]
+    runs: int
+    sigma: float
+    seconds: float = 0.0
+
+
+Event = (
+    BuildEvent
+    | Observation
+    | SideBranch
+    | Trace
+    | Explanation
+    | Conditions
+    | MachineState
+    | Count
+    | Rebuilds
+    | End
+)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bisectorch.model import Run
+from bisectorch.model import Noise, Run
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -233,24 +232,6 @@ def _linked_sets(commit: Indices, block: Indices, n_commits: int, n_blocks: int)
         parent[root(c)] = root(n_commits + b)
     roots = [root(c) for c in commit.tolist()]
     return np.unique(roots, return_inverse=True)[1].astype(np.intp)
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The spread of one run's level, in logarithms (0.01 is about 1 %).
-
-    Attributes:
-        within: standard deviation from the finite number of samples in one process.
-        between: standard deviation from one process to the next of the same build, beyond that.
-    """
-
-    within: float
-    between: float
-
-    @property
-    def run(self) -> float:
-        """Standard deviation of one run."""
-        return math.hypot(self.within, self.between)
 
 
 def within_and_between(runs_by_commit: Mapping[str, Sequence[Run]]) -> Noise:

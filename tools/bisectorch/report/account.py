@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisectorch.model import (
@@ -14,6 +14,7 @@ from bisectorch.model import (
     Culprit,
     Explanation,
     Findings,
+    MachineState,
     Observation,
     Outcome,
     Verdict,
@@ -241,6 +242,28 @@ def credible_commits(
     known[culprit.commit.sha] = culprit.commit  # it may lie on a side branch
     reasons = {item.commit.sha: item.why for item in broken(findings, found)}
     return tuple((sha, known.get(sha), reasons.get(sha, "")) for sha in culprit.credible_set)
+
+
+def state_words(states: Sequence[MachineState]) -> str:
+    """How the machine was over these blocks, in one line; empty where nothing is known."""
+    kinds = (
+        ("load", [state.load for state in states], "", 1),
+        ("", [state.mhz for state in states], " MHz", 0),
+        ("", [state.celsius for state in states], " °C", 0),
+    )
+    words = []
+    for name, values, unit, decimals in kinds:
+        known = [value for value in values if value is not None and math.isfinite(value)]
+        if known:
+            ends = [f"{end:.{decimals}f}" for end in (min(known), max(known))]
+            words.append(f"{name} {'–'.join(dict.fromkeys(ends))}{unit}".strip())
+    return ", ".join(words)
+
+
+def conditions(findings: Findings) -> str:
+    """What was measured with and how the machine was, in one line; empty for older logs."""
+    facts = [f"{name} {one_line(text, 60)}" for name, text in findings.conditions.items()]
+    return "; ".join([*facts, *filter(None, [state_words(findings.states)])])
 
 
 def ticket(findings: Findings) -> str:

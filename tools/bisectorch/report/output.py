@@ -10,17 +10,21 @@ from rich.text import Text
 
 from bisectorch.model import (
     BuildEvent,
+    Conditions,
+    Count,
     End,
     Event,
     Explanation,
     Findings,
+    MachineState,
     Observation,
+    Rebuilds,
     Session,
     SideBranch,
     Trace,
     Workload,
 )
-from bisectorch.report import jsonreport, markdown, text, wording
+from bisectorch.report import account, jsonreport, markdown, text, wording
 from bisectorch.report.wording import one_line, short
 
 FORMATS = ("text", "markdown", "json")
@@ -69,7 +73,7 @@ def _sha(event: Event) -> str:
         return event.merge
     if isinstance(event, Explanation):
         return event.child
-    return "" if isinstance(event, End) else event.sha
+    return "" if isinstance(event, End | Conditions | MachineState) else event.sha
 
 
 def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str, str]:
@@ -90,6 +94,17 @@ def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str,
         what = "nothing" if event.reason else wording.share(event.explained)
         detail = event.reason or ", ".join(cause.name for cause in event.causes[:3])
         return "explain", short(event.child), f"{what} explained", f"{event.workload}  {detail}"
+    if isinstance(event, Conditions):
+        return "conditions", "", "", ", ".join(f"{k} {v}" for k, v in event.facts.items())
+    if isinstance(event, MachineState):
+        return "machine", "", "", f"block {event.block}: {account.state_words([event])}"
+    if isinstance(event, Count):
+        known = event.instructions is not None
+        said = wording.quantity(event.instructions or 0.0, "instructions") if known else "failed"
+        return "count", short(event.sha), said, f"{event.workload}  {event.reason}".rstrip()
+    if isinstance(event, Rebuilds):
+        said = f"builds spread by {wording.share_of(event.sigma)}"
+        return "rebuilds", short(event.sha), said, event.workload
     return _observation(event, workloads)
 
 

@@ -1,7 +1,7 @@
 """The session log: append-only JSON lines, on disk event by event, readable by later versions.
 
-The first line is ``{"bisectorch_log": 1, "header": {...}}``; every further line holds one event
-under its kind: ``build``, ``observation``, ``side_branch``, ``trace``, ``explanation`` or ``end``.
+The first line is ``{"bisectorch_log": 2, "header": {...}}``; every further line holds one event
+under its kind, the name of a field of ``_Line``.
 ``docs/report-schema.md`` documents each field. Everything Bisectorch says of a session is derived
 from its log.
 """
@@ -22,18 +22,22 @@ import msgspec
 from bisectorch.errors import EnvironmentFailure, LogError, UsageError
 from bisectorch.model import (
     BuildEvent,
+    Conditions,
+    Count,
     End,
     Event,
     Explanation,
+    MachineState,
     Observation,
+    Rebuilds,
     Session,
     SessionHeader,
     SideBranch,
     Trace,
 )
 
-VERSION = 1
-"""The version this module writes; it reads this one and refuses newer ones."""
+VERSION = 2
+"""The version this module writes; it reads this one and older ones, and refuses newer ones."""
 
 SUFFIX = ".jsonl"
 
@@ -53,6 +57,10 @@ class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     side_branch: SideBranch | None = None
     trace: Trace | None = None
     explanation: Explanation | None = None
+    conditions: Conditions | None = None
+    state: MachineState | None = None
+    count: Count | None = None
+    rebuilds: Rebuilds | None = None
     end: End | None = None
 
     @property
@@ -63,6 +71,10 @@ class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
             or self.side_branch
             or self.trace
             or self.explanation
+            or self.state
+            or self.conditions
+            or self.count
+            or self.rebuilds
             or self.end
         )
 
@@ -340,6 +352,16 @@ def _line(event: Event) -> _Line:
         return _Line(trace=event)
     if isinstance(event, Explanation):
         return _Line(explanation=event)
+    if isinstance(event, Conditions):
+        return _Line(conditions=event)
+    if isinstance(event, MachineState):
+        return _Line(state=event)
+    if isinstance(event, Count):
+        return _Line(count=event)
+    if isinstance(event, Rebuilds):
+        if not all(map(math.isfinite, (*event.levels, event.sigma))):
+            raise ValueError(f"a rebuild of {event.sha} has a level that is not finite")
+        return _Line(rebuilds=event)
     return _Line(end=event)
 
 

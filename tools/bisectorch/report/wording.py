@@ -9,7 +9,14 @@ from collections.abc import Sequence
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+_COUNTS = (
+    (1e9, "G instructions"),
+    (1e6, "M instructions"),
+    (1e3, "k instructions"),
+    (1.0, "instructions"),
+)
 _PLAIN = ((1.0, ""),)
+_STEPS = {"seconds": _SECONDS, "bytes": _BYTES, "instructions": _COUNTS}
 
 SHORT = 10
 """Digits of an abbreviated object name, as the published account writes them."""
@@ -77,7 +84,7 @@ def duration(seconds: float) -> str:
 
 def scale(values: Sequence[float], unit: str) -> tuple[float, str]:
     """The divisor and the name of the unit in which these values read best together."""
-    steps = _SECONDS if unit == "seconds" else _BYTES if unit == "bytes" else _PLAIN
+    steps = _STEPS.get(unit, _PLAIN)
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     for size, name in steps:
         if largest >= size:
@@ -153,6 +160,11 @@ def share(probability: float) -> str:
 def size_of(relative: float) -> str:
     """A relative size without a sign: ``3 %`` for 0.03."""
     return f"{digits_short(relative * 100)} %" if math.isfinite(relative) else "any size"
+
+
+def share_of(deviation: float) -> str:
+    """A standard deviation in logarithms as a relative size: ``0.31 %`` for 0.0031."""
+    return f"{digits_short(math.expm1(deviation) * 100)} %"
 
 
 def digits_short(value: float) -> str:
