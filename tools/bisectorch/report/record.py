@@ -137,7 +137,8 @@ class SessionLog:
                 _sync_directory(path.parent)
         except BaseException:
             log.close()
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             raise
         return log
 
