@@ -20,7 +20,8 @@ class Failures:
 
     def __init__(self, directory: Path, *, forget: bool = False) -> None:
         self._directory = directory
-        self._since = time.time() if forget else 0.0
+        # By what they are, not by when they were written: a clock may have jumped since.
+        self._forgotten = frozenset(map(_identity, directory.glob("*.json")) if forget else ())
 
     def reason(self, key: str, limits: Mapping[str, float]) -> str | None:
         """Why ``key`` did not build, or None where that is not known.
@@ -28,9 +29,9 @@ class Failures:
         A build that was stopped by its limits is tried again when one of them was raised.
         """
         try:
-            known = json.loads(self._file(key).read_bytes())
-            if known["at"] < self._since:
+            if _identity(self._file(key)) in self._forgotten:
                 return None
+            known = json.loads(self._file(key).read_bytes())
             raised = known["stopped"] and any(
                 limits[name] > known["limits"].get(name, 0.0) for name in limits
             )
@@ -49,3 +50,9 @@ class Failures:
 
     def _file(self, key: str) -> Path:
         return self._directory / f"{key}.json"
+
+
+def _identity(path: Path) -> tuple[str, int, int]:
+    """What tells this file from one that takes its place; OSError when there is none."""
+    about = path.stat()
+    return path.name, about.st_ino, about.st_mtime_ns

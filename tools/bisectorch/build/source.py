@@ -26,6 +26,7 @@ import filelock
 
 from bisectorch.build import process
 from bisectorch.build.checkout import Checkout, NotFetched
+from bisectorch.build.durable import sync_file_system
 from bisectorch.build.interpreter import Interpreter, describe
 from bisectorch.build.process import CappedLog, OverLimit
 from bisectorch.build.unpack import unpack
@@ -249,6 +250,8 @@ class Builder:
         smoke = self._smoke(tree, log)
         if smoke and kind != NOTHING:
             raise Unbuildable(smoke)
+        # After a loss of power a compiled file may be empty and newer than its source.
+        sync_file_system(self.home)
         self._keep_state({"clean": True, "links": links, "sha": sha})
         return Made(kind, time.monotonic() - started, smoke)
 

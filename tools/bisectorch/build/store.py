@@ -4,8 +4,9 @@ Layout, all beneath one root::
 
     version               the layout's number
     trees/<kk>/<key>/     stamp.json, the tree itself in tree/, a native build's manifest.json
-    tmp/<kk>/<key>/       one being made; whoever holds the key's lock owns it. As deep as in
-                          trees/, so that relative links between trees outlive the renaming
+    tmp/<kk>/<key>.<host>-<pid>-<token>/
+                          one being made, by that process. As deep as in trees/, so that
+                          relative links between trees outlive the renaming
     locks/<key>.lock      one lock a key, across processes and threads
     logs/<key>.log        what the tools said while making it
     failures/<key>.json   why it could not be made
@@ -23,6 +24,7 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,10 +34,13 @@ from pathlib import Path
 import filelock
 
 from bisectorch.build import census
+from bisectorch.build.durable import sync_file_system
 from bisectorch.build.holds import Holds
 from bisectorch.errors import EnvironmentFailure
 
 VERSION = 1
+ABANDONED_SECONDS = 7 * 86400.0
+"""So long after the last sign of life, what a process of another host was making is given up."""
 
 _REFUSALS = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -43,6 +48,8 @@ _REFUSALS = {
     errno.EROFS: "it is on a read-only file system: choose another place",
     errno.EACCES: "it may not be written: change its permissions",
     errno.EPERM: "it may not be written: change its permissions",
+    errno.EIO: "its disk reports an input/output error: mend it",
+    errno.ESTALE: "its network file system lost it: mount it again",
     errno.ENOTDIR: "part of that path is not a directory: choose another place",
 }
 
@@ -140,7 +147,8 @@ class Store:
 
         ``maker`` must leave nothing that depends on where it ran: the directory is renamed when
         it is complete. A maker that raises leaves nothing behind, one that is killed nothing
-        that is trusted; a second caller of the same key waits for the first.
+        that is trusted; a second caller of the same key waits for the first (where locks bind
+        nobody both make it, and the first one's is kept).
 
         Args:
             key: hexadecimal digits that determine the content.
@@ -164,12 +172,13 @@ class Store:
 
     def _make(self, key: str, maker: Callable[[Path], None], about: Mapping[str, object]) -> None:
         started = time.time()
-        work = self.root / "tmp" / key[:2] / key
-        _remove(work)
+        work = self.root / "tmp" / key[:2] / f"{key}.{_this_process()}-{secrets.token_hex(4)}"
         try:
             (work / "tree").mkdir(parents=True)
             maker(work / "tree")
             counted = census.take(work / "tree")
+            # The stamp must not outlive a loss of power that the tree does not.
+            sync_file_system(work)
             stamp = {
                 **about,
                 **asdict(counted),
@@ -182,15 +191,30 @@ class Store:
                 json.dump(stamp, file, indent=1, sort_keys=True)
                 file.flush()
                 os.fsync(file.fileno())
-            entry = self._entry(key)
-            # Without a valid stamp, or get() would have found it: never trusted, so not missed.
-            _remove(entry)
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            work.rename(entry)
+            if self.about(key) is None:
+                self._put(work, key)
+            else:
+                _remove(work)
         except BaseException:
             with contextlib.suppress(OSError):
                 _remove(work)
             raise
+
+    def _put(self, work: Path, key: str) -> None:
+        """In its place in one step."""
+        away: list[Path] = []
+        # Without a valid stamp: never trusted, so not missed.
+        self._take_away(key, away)
+        for path in away:
+            _remove(path)
+        entry = self._entry(key)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            work.rename(entry)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or self.about(key) is None:
+                raise
+            _remove(work)
 
     @contextlib.contextmanager
     def builder_lock(self, home: Path) -> Iterator[None]:
@@ -304,9 +328,13 @@ class Store:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what killed makers left in tmp/: a lock nobody holds tells that they are gone."""
+        """Remove what killed makers left in tmp/."""
         for work in (self.root / "tmp").glob("*/*"):
-            with contextlib.suppress(filelock.Timeout, OSError), self._lock(work.name, 0):
+            key, _, maker = work.name.partition(".")
+            if _lives(maker, work):
+                continue
+            # Somebody may live whose number we cannot see, in a container: the lock tells.
+            with contextlib.suppress(filelock.Timeout, OSError), self._lock(key, 0):
                 _remove(work)
 
     @contextlib.contextmanager
@@ -321,6 +349,24 @@ class Store:
                 f"the store {self.root} cannot be written, {refusal}, "
                 "or set BISECTORCH_STORE to another directory"
             ) from error
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname().replace('.', '_')}-{os.getpid()}"
+
+
+def _lives(maker: str, work: Path) -> bool:
+    """Whether the process that made this in tmp/ may still be at it."""
+    host, _, rest = maker.rpartition("-")[0].rpartition("-")
+    if not (host and rest.isdigit()):
+        return False
+    if f"{host}-{rest}" == _this_process():
+        return True
+    if host == _this_process().rpartition("-")[0]:
+        return Path("/proc", rest).exists()
+    with contextlib.suppress(OSError):
+        return time.time() - work.stat().st_mtime < ABANDONED_SECONDS
+    return True
 
 
 def _remove(path: Path) -> None:
