@@ -27,7 +27,16 @@ from bisectorch.model import (
     SideBranch,
     Step,
 )
-from bisectorch.seams import Executor, History, Measurer, Provider, Recorder, Reporter, Searcher
+from bisectorch.seams import (
+    Executor,
+    Gauge,
+    History,
+    Measurer,
+    Provider,
+    Recorder,
+    Reporter,
+    Searcher,
+)
 
 BATCH = 6
 """Positions probed in one block: enough to share its anchors, few enough to drift little."""
@@ -45,15 +54,21 @@ def bisect(
     reporter: Reporter,
     free_of_blocks: FreeOfBlocks,
     logs: Logs,
+    gauge: Gauge | None = None,
+    anchored: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Findings:
     """Search every workload of the session to its verdict, going on from the events it holds.
+
+    ``gauge`` reads the machine beside the blocks. ``anchored`` blocks also run both ends of their
+    line, which ties them together; a metric that does not drift needs none of that.
 
     Raises UsageError when no workload can be measured on the baseline, and whatever the seams
     raise for a fault of the machine; the events recorded until then stay good for a resume.
     """
     knowledge = Knowledge(session.events, free_of_blocks, logs)
     loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, knowledge)
+    loop.gauge, loop.anchored = gauge, anchored
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -108,6 +123,8 @@ class _Loop:
         self._told: set[tuple[str, str]] = set()
         self.events = list(session.events)
         self.knowledge = knowledge
+        self.gauge: Gauge | None = None
+        self.anchored = True
 
     def record(self, event: Event) -> None:
         """On disk first, then believed."""
@@ -161,10 +178,17 @@ class _Loop:
             enough = 2 if probe.purpose is Purpose.CONFIRM else 1
             if len(builds) < enough:
                 continue
+            if self.gauge is not None and not self.knowledge.conditions:
+                self.record(self.gauge.conditions(builds[0], search.workload))
+            block = ""
             for observation in self._measurer.measure(
                 builds, search.workload, probe.runs, str(self.knowledge.events), probe.purpose
             ):
                 self.record(observation)
+                blocks = [run.block for run in observation.runs]
+                if self.gauge is not None and blocks and blocks != [block]:
+                    [block] = blocks
+                    self.record(self.gauge.state(block))
                 if observation.outcome is not Outcome.MEASURED:
                     self._reporter.found(
                         f"{observation.sha[:10]} {observation.outcome.value}: {observation.reason}"
@@ -173,7 +197,7 @@ class _Loop:
     def _with_anchors(self, search: Search, probe: Probe) -> list[int]:
         """The probe's positions, and both ends of the line to tie its block to the others."""
         positions = list(probe.positions)
-        if probe.purpose is not Purpose.CONFIRM:
+        if self.anchored and probe.purpose is not Purpose.CONFIRM:
             measured = self.knowledge.runs[search.workload.name]
             positions += [
                 end

@@ -45,6 +45,8 @@ def conclude(
         environment=header.environment,
         created_seconds=header.created_seconds,
         finished=knowledge.finished,
+        conditions=knowledge.conditions,
+        states=tuple(knowledge.states),
     )
 
 
@@ -143,8 +145,10 @@ def _culprit(
         command=(
             f"bisectorch bisect {parent.sha[:10]}..{child.sha[:10]} "
             f"-b '^{_escaped(workload.name)}$' --smallest-step {header.smallest_step * 100:g}%"
+            + (" --metric instructions" if workload.unit == "instructions" else "")
         ),
         explanation=knowledge.explanations.get((workload.name, parent.sha, child.sha)),
+        instructions=knowledge.instructions(workload, parent.sha, child.sha),
     )
 
 

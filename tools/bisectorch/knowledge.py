@@ -159,6 +159,14 @@ class Knowledge:
         known = (self.failure(workload, sha) for sha in shas if sha not in tried)
         return (*own, *(replace(each, workload=workload.name) for each in known if each))
 
+    def instructions(
+        self, workload: Workload, parent: str, child: str
+    ) -> tuple[float, float] | None:
+        """What was counted of one call in both builds; None where either count is missing."""
+        counts = [self.counts.get((workload.name, sha)) for sha in (parent, child)]
+        known = [count.instructions for count in counts if count and count.instructions]
+        return (known[0], known[1]) if len(known) == 2 else None
+
     def pairs(self, search: Search) -> dict[tuple[int, int], tuple[float, ...]]:
         """Confirmations as paired log ratios, one a round, by the positions compared."""
         position = {commit.sha: index for index, commit in enumerate(search.line)}

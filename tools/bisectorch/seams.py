@@ -9,10 +9,12 @@ from bisectorch.model import (
     Build,
     Commit,
     CommitRange,
+    Conditions,
     Decision,
     Event,
     Evidence,
     Judged,
+    MachineState,
     Observation,
     Purpose,
     Quote,
@@ -92,6 +94,19 @@ class Judge(Protocol):
         All workloads are judged together, because what is called DIFFERENT depends on how many
         were asked.
         """
+
+    def overall(self, log_ratios: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+        """The mean over workloads of their mean log ratios, and its interval; NaN for none."""
+
+
+class Gauge(Protocol):
+    """Reads the machine, beside the measurements."""
+
+    def conditions(self, build: Build, workload: Workload) -> Conditions:
+        """What the session measures with, told by a process of this build."""
+
+    def state(self, block: str) -> MachineState:
+        """How the machine is as this block ends."""
 
 
 class Searcher(Protocol):

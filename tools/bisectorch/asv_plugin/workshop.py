@@ -18,11 +18,13 @@ from bisectorch.conclusion import conclude
 from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.execute import LocalExecutor
 from bisectorch.history import GitHistory
-from bisectorch.measure import PairedMeasurer
+from bisectorch.measure import CountingMeasurer, PairedMeasurer
+from bisectorch.measure.counts import find_tool
 from bisectorch.measure.noise import free_of_blocks, logs
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog
+from bisectorch.seams import Measurer
 from bisectorch.search import BayesSearcher
 
 
@@ -81,8 +83,17 @@ def _choose_environment(conf: Any, env_spec: Sequence[str], reporter: ConsoleRep
 
 
 def searcher_for(header: SessionHeader) -> BayesSearcher:
-    """The search at the session's own smallest step and confidence."""
-    return BayesSearcher(header.smallest_step, header.confidence)
+    """The search at the session's own smallest step and confidence.
+
+    A count of instructions is worth more than a time: one is enough to begin with.
+    """
+    start_runs = 1 if is_counted(header) else 2
+    return BayesSearcher(header.smallest_step, header.confidence, start_runs=start_runs)
+
+
+def is_counted(header: SessionHeader) -> bool:
+    """Whether the session's metric is instructions, not what the benchmarks yield."""
+    return header.options.get("metric") == "instructions"
 
 
 def findings_of(session: Session) -> Findings:
@@ -102,11 +113,13 @@ def run_session(
     """Bisect to the end, going on from what the session's log already holds."""
     attributes = dict(attributes or {})
     cores = attributes.pop("cpu_affinity", None)
-    measurer = PairedMeasurer(
-        Path(workshop.conf.benchmark_dir).absolute(),
-        core=cores[0] if cores else None,
-        attributes=attributes,
-    )
+    benchmark_dir = Path(workshop.conf.benchmark_dir).absolute()
+    measurer: Measurer
+    if is_counted(session.header):
+        measurer = CountingMeasurer(benchmark_dir, find_tool(), attributes=attributes)
+    else:
+        core = cores[0] if cores else None
+        measurer = PairedMeasurer(benchmark_dir, core=core, attributes=attributes)
     return bisect(
         session,
         history=workshop.history,
@@ -118,4 +131,5 @@ def run_session(
         reporter=reporter,
         free_of_blocks=free_of_blocks,
         logs=logs,
+        anchored=not is_counted(session.header),
     )

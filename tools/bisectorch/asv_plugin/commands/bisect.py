@@ -24,6 +24,7 @@ from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
 from bisectorch.knowledge import FIRST_RUN_SECONDS
+from bisectorch.measure.counts import counted, find_tool
 from bisectorch.model import CommitRange, Findings, Session, SessionHeader, Workload
 from bisectorch.report.output import write_report
 from bisectorch.report.progress import ConsoleReporter
@@ -97,6 +98,14 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             help="Report decreases of the benchmark's value only, as in asv find.",
         )
         parser.add_argument(
+            "--metric",
+            choices=("value", "instructions"),
+            default="value",
+            help="""What is searched: the benchmark's own value, or the instructions that a call
+            of a time_ benchmark executes, which a busy machine does not disturb: counted by the
+            kernel where it can, else by valgrind. Default: value.""",
+        )
+        parser.add_argument(
             "--dry-run",
             "-n",
             action="store_true",
@@ -124,6 +133,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     spec = args.releases or arguments.range_spec(args)
     if not args.bench:
         raise UsageError("say which benchmark to bisect with -b REGEX")
+    tool = find_tool().name if args.metric == "instructions" else ""
     with (
         ConsoleReporter(sys.stderr) as reporter,
         contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
@@ -146,6 +156,9 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
             _spread([commit.sha for commit in commits.line]),
             args.bench,
         )
+        if tool:
+            workloads = counted(workloads)
+            reporter.progress(f"instructions are counted by {tool}")
         _refuse_beyond_budget(args.budget, workloads)
         header = _header(workshop, commits, workloads, machine, args)
         sessions = Path(scratch) if args.dry_run else Path(workshop.settings.sessions_dir)
@@ -206,5 +219,6 @@ def _header(
         options={
             "attributes": json.dumps(args.attribute or {}),
             "invert": "true" if args.invert else "false",
+            **({"metric": args.metric} if args.metric != "value" else {}),
         },
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bisectorch.asv_plugin.results import save_results
-from bisectorch.asv_plugin.workshop import Workshop, run_session
+from bisectorch.asv_plugin.workshop import Workshop, is_counted, run_session
 from bisectorch.model import BuildEvent, Findings, Observation, Session, Verdict
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, load
@@ -49,14 +49,15 @@ def finish_session(
         measured = load(log.path)
         if show_stderr:
             _show_failures(measured)
-        save_results(
-            workshop.conf.results_dir,
-            measured.header,
-            measured.events,
-            benchmarks,
-            workshop.environment,
-            workshop.repo,
-        )
+        if not is_counted(measured.header):  # asv's graphs of these benchmarks hold seconds
+            save_results(
+                workshop.conf.results_dir,
+                measured.header,
+                measured.events,
+                benchmarks,
+                workshop.environment,
+                workshop.repo,
+            )
 
 
 def _show_failures(session: Session) -> None:
