@@ -20,6 +20,7 @@ from bisectorch.execute import LocalExecutor
 from bisectorch.history import GitHistory
 from bisectorch.measure import CountingMeasurer, PairedMeasurer
 from bisectorch.measure.counts import find_tool
+from bisectorch.measure.gauge import MachineGauge
 from bisectorch.measure.noise import free_of_blocks, logs
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
@@ -114,11 +115,11 @@ def run_session(
     attributes = dict(attributes or {})
     cores = attributes.pop("cpu_affinity", None)
     benchmark_dir = Path(workshop.conf.benchmark_dir).absolute()
+    core = cores[0] if cores else None
     measurer: Measurer
     if is_counted(session.header):
         measurer = CountingMeasurer(benchmark_dir, find_tool(), attributes=attributes)
     else:
-        core = cores[0] if cores else None
         measurer = PairedMeasurer(benchmark_dir, core=core, attributes=attributes)
     return bisect(
         session,
@@ -131,5 +132,6 @@ def run_session(
         reporter=reporter,
         free_of_blocks=free_of_blocks,
         logs=logs,
+        gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
         anchored=not is_counted(session.header),
     )

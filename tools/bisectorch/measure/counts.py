@@ -85,8 +85,6 @@ def find_tool(kernel: Callable[[], object] = PerfClock) -> Tool:
         why = str(refusal)
     else:
         return Tool(PerfClock.name)
-    if "ermission" in why or "not permitted" in why:
-        why += " (sysctl kernel.perf_event_paranoid=2 allows it)"
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise EnvironmentFailure(f"{why}, and valgrind is not installed: install valgrind")

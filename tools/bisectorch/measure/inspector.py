@@ -7,6 +7,7 @@ times it; only the clock that ``timeit`` reads on either side of the calls count
 """
 
 import ctypes
+import errno
 import importlib.util
 import json
 import mmap
@@ -81,8 +82,7 @@ class PerfClock(object):
         close_on_exec = 8
         self._descriptor = library.syscall(number, buffer, 0, -1, -1, close_on_exec)
         if self._descriptor < 0:
-            error = ctypes.get_errno()
-            raise NotCounted("the kernel counts no instructions here: " + os.strerror(error))
+            raise NotCounted(why_refused(ctypes.get_errno()))
         if library.ioctl(self._descriptor, _ENABLE, 0) < 0:
             raise NotCounted("the kernel's counter does not start")
         self()
@@ -103,6 +103,18 @@ class PerfClock(object):
     def close(self) -> None:
         """Give the counter back."""
         os.close(self._descriptor)
+
+
+def why_refused(error: int) -> str:
+    """What the kernel means by refusing a counter, and what helps."""
+    if error in (errno.EACCES, errno.EPERM):
+        return (
+            "the kernel does not permit to count instructions "
+            "(sysctl kernel.perf_event_paranoid=2 does, a container may forbid it besides)"
+        )
+    if error in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+        return "the processor's counters are not to be had here (as in many virtual machines)"
+    return "the kernel counts no instructions here: " + os.strerror(error)
 
 
 class CallgrindClock(object):
