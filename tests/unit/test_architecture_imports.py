@@ -16,9 +16,10 @@ ALLOWED: dict[str, set[str]] = {
     "knowledge": {"model", "seams", "errors"},
     "conclusion": {"knowledge", "model", "seams", "errors"},
     "bisection": {"conclusion", "knowledge", "build.plan", "search", *CORE},
+    "versus": CORE,
     "search": {"model", "errors"},
     **dict.fromkeys(ROOMS, CORE),
-    "asv_plugin": {"bisection", "conclusion", "knowledge", "search", *ROOMS, *CORE},
+    "asv_plugin": {"bisection", "versus", "conclusion", "knowledge", "search", *ROOMS, *CORE},
     "__main__": {"asv_plugin"},
 }
 THIRD_PARTY = {"search": {"numpy", "scipy"}, "measure.worker": {"asv_runner"}}

@@ -25,7 +25,7 @@ def report(findings: Findings) -> dict[str, Any]:
     return {
         "version": VERSION,
         "session": findings.session,
-        "created": _instant(findings.created_seconds),
+        "created": instant(findings.created_seconds),
         "finished": findings.finished,
         "range": {
             "spec": line.spec,
@@ -85,7 +85,7 @@ def _culprit(culprit: Culprit, unit: str) -> dict[str, Any]:
         "commit": culprit.commit.sha,
         "subject": culprit.commit.subject,
         "author": culprit.commit.author,
-        "date": _instant(culprit.commit.date_seconds),
+        "date": instant(culprit.commit.date_seconds),
         "merge": culprit.merge.sha if culprit.merge else None,
         "ratio": _number(culprit.ratio),
         "ratio_interval": [_number(bound) for bound in culprit.ratio_interval],
@@ -113,7 +113,7 @@ def _commit(commit: Commit) -> dict[str, Any]:
         "commit": commit.sha,
         "subject": commit.subject,
         "author": commit.author,
-        "date": _instant(commit.date_seconds),
+        "date": instant(commit.date_seconds),
     }
 
 
@@ -121,7 +121,7 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _instant(seconds: float) -> str | None:
+def instant(seconds: float) -> str | None:
     """An instant as RFC 3339 writes it, in UTC; None outside the calendar."""
     try:
         instant = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)

@@ -92,6 +92,25 @@ class SequentialJudge:
             answers.append(Judged(judgement, mean, low, high, path.p_value))
         return tuple(answers)
 
+    def overall(self, log_ratios: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+        """The mean over workloads of their mean log ratios, with its interval; NaN for none.
+
+        The interval is about these very workloads: it holds what measuring adds, by Welch's and
+        Satterthwaite's freedom (1946). Workloads of one block say nothing of it and are left out.
+        """
+        known = [np.asarray(own, dtype=np.float64) for own in log_ratios if len(own) > 1]
+        if not known:
+            return math.nan, math.nan, math.nan
+        mean = math.fsum(float(own.mean()) for own in known) / len(known)
+        parts = [float(own.var(ddof=1)) / own.size / len(known) ** 2 for own in known]
+        variance = math.fsum(parts)
+        if variance == 0.0:
+            return mean, mean, mean
+        spread = math.fsum(part**2 / (own.size - 1) for part, own in zip(parts, known, strict=True))
+        quantile = float(stats.t.ppf(0.5 + self._confidence / 2.0, variance**2 / spread))
+        half = quantile * math.sqrt(variance)
+        return mean, mean - half, mean + half
+
 
 class _Path:
     """The evidence of one workload at its highest, over all the moments one could have looked."""

@@ -6,6 +6,7 @@ from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
+from bisectorch.asv_plugin.commands.versus import VersusCommand
 
 __all__ = [
     "Bisect",
@@ -17,4 +18,5 @@ __all__ = [
     "Report",
     "Resume",
     "StoreCommand",
+    "VersusCommand",
 ]

@@ -39,8 +39,8 @@ def _find(conf: Any, name: str | None) -> Path:
     raise UsageError(f"no session {name!r} in {sessions}")
 
 
-def _refuse_changed_benchmarks(
-    session: Session, benchmarks: Mapping[str, Mapping[str, Any]]
+def refuse_changed_benchmarks(
+    session: Session, benchmarks: Mapping[str, Mapping[str, Any]], command: str = "bisect"
 ) -> None:
     """Runs of two versions of a benchmark's code are not comparable."""
     for workload in session.header.workloads:
@@ -48,7 +48,7 @@ def _refuse_changed_benchmarks(
         if known is None or known["version"] != workload.version:
             raise UsageError(
                 f"benchmark {workload.benchmark} has changed since session "
-                f"{session.header.session} began; begin a new one with `bisectorch bisect`"
+                f"{session.header.session} began; begin a new one with `bisectorch {command}`"
             )
 
 
@@ -101,7 +101,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
                 session = replace(session, events=tuple(filter(_is_no_failure, session.events)))
             workshop = open_workshop(conf, [session.header.environment], reporter)
             benchmarks = Benchmarks.load(conf)
-            _refuse_changed_benchmarks(session, benchmarks)
+            refuse_changed_benchmarks(session, benchmarks)
             findings = finish_session(
                 workshop,
                 session,
