@@ -15,16 +15,18 @@ from threadpoolctl import threadpool_limits
 
 import bisectorch
 from bisectorch.asv_plugin import commands as _our_commands  # noqa: F401  adds them to asv's
+from bisectorch.asv_plugin.signals import Terminated, stoppable
 from bisectorch.errors import BisectorchError
 
 STOPPED = 130
+TERMINATED = 143
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     0 culprits found (or simply done), 1 none, 2 usage, 3 inconclusive, 4 environment failure,
-    130 stopped by Ctrl-C. asv's own commands keep asv's codes.
+    130 stopped by Ctrl-C, 143 by a scheduler's SIGTERM. asv's own commands keep asv's codes.
     """
     # Spinning library threads of this process would disturb what is being measured; children
     # must not inherit a setting, so it is not made in the environment.
@@ -39,15 +41,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.config:
             args.config = str(Path(args.config).absolute())
             os.chdir(Path(args.config).parent)
-        return int(args.func(args) or 0)
+        with stoppable():
+            return int(args.func(args) or 0)
     except BisectorchError as error:
         return _refuse(str(error), error.exit_code)
     except util.UserError as error:
         return _refuse(str(error), 1)
     except FileNotFoundError as error:
         return _refuse(f"no such file or directory: {error.filename}", 2)
-    except KeyboardInterrupt:
-        return _refuse("stopped", STOPPED)
+    except KeyboardInterrupt as stop:
+        return _refuse("stopped", TERMINATED if isinstance(stop, Terminated) else STOPPED)
     finally:
         log.flush()
 

@@ -6,10 +6,13 @@ import datetime
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from asv.console import log
 from asv.results import Results
 from asv.runner import BenchmarkResult
+from asv.util import UserError
 
 from bisectorch.model import Event, Observation, SessionHeader, Workload
 
@@ -45,12 +48,22 @@ def save_results(
             environment.name,
             environment.env_vars,
         )
-        results.load_data(results_dir)
+        _load(results, results_dir)
         for name, observations in by_workload.items():
             workload = workloads[name]
             _add(results, benchmarks[workload.benchmark], workload, observations)
         results.save(results_dir)
     return len(by_commit)
+
+
+def _load(results: Any, results_dir: str) -> None:
+    """What was there; a file that asv was killed in the middle of is put aside and said so."""
+    try:
+        results.load_data(results_dir)
+    except (UserError, ValueError, KeyError):
+        path = Path(results_dir, results._filename)
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        log.warning(f"{path} is damaged and was put aside; asv's other results of it are lost")
 
 
 def _add(

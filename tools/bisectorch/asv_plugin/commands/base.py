@@ -10,6 +10,7 @@ from asv import config, util
 from asv.environment import EnvironmentUnavailable
 from asv.plugin_manager import plugin_manager
 
+from bisectorch.asv_plugin.wholefiles import whole_files
 from bisectorch.errors import BisectorchError, EnvironmentFailure, UsageError
 
 
@@ -23,7 +24,8 @@ class TeachingErrors:
             conf = config.Config.load(args.config)
             for plugin in conf.plugins:
                 plugin_manager.import_plugin(plugin)
-            return int(cls.run_from_conf_args(conf, args) or 0)
+            with whole_files():
+                return int(cls.run_from_conf_args(conf, args) or 0)
         except BisectorchError:
             raise
         except EnvironmentUnavailable as error:
