@@ -31,14 +31,23 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
             "doctor",
             help="Check everything a bisection needs, and how a range divides",
             description="""Checks git, the repository, interpreters, benchmarks, the store and
-            the routes to a build, and says what is missing and what to do about it. With a
-            range: how it divides into native, Python-only and irrelevant commits, and what
-            building it costs. Exit code: 0 when nothing is missing, else 4.""",
+            the routes to a build, and what on this machine disturbs measuring; says what is
+            missing and what to do about it. With a range: how it divides into native,
+            Python-only and irrelevant commits, and what building it costs. Exit code: 0 when nothing is missing, else 4.""",
         )
         parser.add_argument("range", metavar="FROM..TO", nargs="?")
         arguments.add_dates(parser)
         parser.add_argument(
             "--offline", action="store_true", help="Ask nobody over the network; clone nothing."
+        )
+        parser.add_argument(
+            "--floor",
+            type=arguments.duration,
+            nargs="?",
+            const=60.0,
+            metavar="TIME",
+            help="""Also measure two equal builds side by side for a minute, or for TIME, and tell
+            the smallest step that this machine shows.""",
         )
         parser.set_defaults(func=cls.run_from_args)
         return parser
@@ -50,6 +59,10 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
         for finding in doctor.examine(conf, offline=args.offline):
             is_missing |= finding.state is State.MISSING
             _say(finding)
+        if args.floor is not None:
+            for finding in doctor.floor(args.floor):
+                is_missing |= finding.state is State.MISSING
+                _say(finding)
         if args.range or args.since or args.until:
             for finding in _divide(conf, args):
                 _say(finding)

@@ -1,0 +1,40 @@
+"""Is everything there that a bisection needs? Each check says so in one line, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bisectorch.asv_plugin.doctor import builds, project, surroundings
+from bisectorch.asv_plugin.doctor.division import describe, divide
+from bisectorch.asv_plugin.doctor.finding import Check, Finding, State, missing
+from bisectorch.asv_plugin.doctor.floor import floor
+from bisectorch.asv_plugin.doctor.project import is_url
+from bisectorch.asv_plugin.settings import Settings
+from bisectorch.errors import BisectorchError
+
+__all__ = ["Finding", "State", "describe", "divide", "examine", "floor", "is_url"]
+
+
+def examine(conf: Any, *, offline: bool) -> Iterator[Finding]:
+    """Everything that can be told without a range; a fault in a check is that check's finding."""
+    try:
+        settings = Settings.from_conf(conf)
+    except BisectorchError as error:
+        yield missing(str(error))
+        return
+    checks: list[Callable[[], Check]] = [
+        lambda: project.environment_type(conf),
+        project.git,
+        lambda: project.repository(conf, offline=offline),
+        lambda: project.interpreters(conf),
+        lambda: project.benchmarks(conf),
+        lambda: builds.store_and_disk(settings),
+        lambda: builds.routes(conf, settings, offline=offline),
+        lambda: surroundings.surroundings(conf),
+    ]
+    for check in checks:
+        try:
+            yield from check()
+        except BisectorchError as error:
+            yield missing(str(error))
