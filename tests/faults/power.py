@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 class Loss(enum.Enum):
-    """What became of content that had not been synced; names go with it, but in ``KEPT_NAMES``."""
+    """What became of content that had not been synced."""
 
+    NAMES = "nothing of it was written, nor were names that had not been synced"
     TAIL = "nothing of it was written"
     ZEROS = "its room was made, and is full of zeros"
     HALF = "half of it was written"
     END = "its end was written, its beginning was not"
-    KEPT_NAMES = "nothing of it was written, but all names were"
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Disk:
             kept = self.synced.get(path, 0)
             if size > kept and Path(path).is_file():
                 _lose_content(path, kept, size, loss)
-        if loss is Loss.KEPT_NAMES:
+        if loss is not Loss.NAMES:
             return
         for what, path, other in reversed(self.names):
             with contextlib.suppress(OSError):
@@ -96,7 +96,7 @@ class Disk:
 
 def _lose_content(path: str, kept: int, size: int, loss: Loss) -> None:
     with Path(path).open("r+b") as file:
-        if loss in (Loss.TAIL, Loss.KEPT_NAMES):
+        if loss in (Loss.TAIL, Loss.NAMES):
             file.truncate(kept)
         elif loss is Loss.HALF:
             file.truncate(kept + (size - kept) // 2)
