@@ -12,9 +12,11 @@ import contextlib
 import gc
 import math
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import filelock
 import msgspec
@@ -40,6 +42,12 @@ VERSION = 2
 """The version this module writes; it reads this one and older ones, and refuses newer ones."""
 
 SUFFIX = ".jsonl"
+
+BLOCK_BYTES = 16 << 20
+"""So much of a log is read at a time."""
+
+_SAMPLES = re.compile(rb'"samples":\[[^\]]*\],?')
+"""A run's samples as we write them; inside a text the quotation marks would be escaped."""
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -109,6 +117,7 @@ class SessionLog:
         self._descriptor = descriptor
         self._size = size
         self._lock = lock
+        self.session: Session | None = None
 
     @classmethod
     def create(cls, path: Path, header: SessionHeader) -> SessionLog:
@@ -146,14 +155,14 @@ class SessionLog:
     def reopen(cls, path: Path) -> SessionLog:
         """Go on with a log, after cutting off a last line that a crash left incomplete.
 
-        Read it with :func:`load` only after this, when no other process can write it any more.
-        Raises what :func:`load` raises, and UsageError when another process writes the log.
+        Its ``session`` then is what the log holds, without the samples of the runs. Raises what
+        :func:`load` raises, and UsageError when another process writes the log.
         """
         if not path.is_file():
             raise LogError(f"there is no session log {path}; `bisectorch log` lists the sessions")
         lock = _lock(path)
         try:
-            _, size = _read(path)
+            session, size = _read(path, samples=False)
             with _disk_faults(path):
                 descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
                 if os.fstat(descriptor).st_size != size:
@@ -162,7 +171,9 @@ class SessionLog:
         except BaseException:
             lock.release()
             raise
-        return cls(path, descriptor, size, lock)
+        log = cls(path, descriptor, size, lock)
+        log.session = session
+        return log
 
     def append(self, event: Event) -> None:
         """Write one event durably.
@@ -218,23 +229,25 @@ class SessionLog:
             )
 
 
-def load(path: Path) -> Session:
-    """Read a session from its log.
+def load(path: Path, *, samples: bool = True) -> Session:
+    """Read a session from its log; without the samples of its runs, a tenth of the memory.
 
     A last line that a crash cut is left out. Raises LogError, in one line, for a log of a newer
     version, for one that holds no header, and for a corrupt line before the last one.
     """
-    session, _ = _read(path)
+    session, _ = _read(path, samples=samples)
     return session
 
 
 def read_header(path: Path) -> SessionHeader:
     """What the session set out to do, without reading its events; raises LogError as load."""
-    try:
-        with path.open("rb") as stream:
-            return _header(path, stream.readline())
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    return _head(path)[0]
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The session's events one by one, never all of them in memory; raises LogError as load."""
+    for events, _ in _parts(path, samples=True):
+        yield from events
 
 
 def logs(sessions_dir: Path) -> tuple[Path, ...]:
@@ -253,34 +266,69 @@ def latest(sessions_dir: Path) -> Path | None:
     return next(iter(logs(sessions_dir)), None)
 
 
-def _read(path: Path) -> tuple[Session, int]:
+def _read(path: Path, *, samples: bool) -> tuple[Session, int]:
     """The session, and how many bytes of the log are complete lines."""
+    events: list[Event] = []
+    header, size = _head(path)
+    for some, length in _parts(path, samples=samples):
+        events += some
+        size += length
+    return Session(header, tuple(events)), size
+
+
+def _head(path: Path) -> tuple[SessionHeader, int]:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            line = stream.readline()
     except OSError as error:
         raise _unreadable(path, error) from error
-    head, newline, body = data.partition(b"\n")
-    header = _header(path, head + newline)
-    body = body[: body.rfind(b"\n") + 1]
+    return _header(path, line), len(line)
+
+
+def _parts(path: Path, *, samples: bool) -> Iterator[tuple[list[Event], int]]:
+    """The events, some at a time, and how many bytes these take in the log."""
+    number = 2
     try:
-        lines = _decode_lines(body)
-    except msgspec.DecodeError:
-        # A block device may have kept the end of the last write but not its beginning.
-        rest = body[: body.rfind(b"\n", 0, -1) + 1]
-        if not _is_torn(body[len(rest) :]):
-            raise _corrupt(path, body) from None
-        body = rest
-        try:
-            lines = _decode_lines(body)
-        except msgspec.DecodeError:
-            raise _corrupt(path, body) from None
-    events = tuple(event for line in lines if (event := line.event) is not None)
-    if len(events) != len(lines):
-        raise _corrupt(path, body)
-    return Session(header, events), len(head) + len(newline) + len(body)
+        with path.open("rb") as stream:
+            stream.readline()
+            for block, is_last in _blocks(stream):
+                whole = block
+                try:
+                    lines = _decode_lines(block, samples=samples)
+                except msgspec.DecodeError:
+                    # A block device may have kept the end of the last write, not its beginning.
+                    whole = block[: block.rfind(b"\n", 0, -1) + 1]
+                    if not is_last or not _is_torn(block[len(whole) :]):
+                        raise _corrupt(path, block, number) from None
+                    try:
+                        lines = _decode_lines(whole, samples=samples)
+                    except msgspec.DecodeError:
+                        raise _corrupt(path, whole, number) from None
+                events = [event for line in lines if (event := line.event) is not None]
+                if len(events) != len(lines):
+                    raise _corrupt(path, whole, number)
+                number += len(events)
+                yield events, len(whole)
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-def _decode_lines(body: bytes) -> list[_Line]:
+def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """The complete lines of the rest of a log, some at a time, and whether these are the last."""
+    rest = b""
+    chunk = stream.read(BLOCK_BYTES)
+    while chunk:
+        following = stream.read(BLOCK_BYTES)
+        data = rest + chunk
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield data[:end], not following
+        rest, chunk = data[end:], following
+
+
+def _decode_lines(body: bytes, *, samples: bool) -> list[_Line]:
+    if not samples:
+        body = _SAMPLES.sub(b"", body)
     collecting = gc.isenabled()
     # Millions of new objects and no garbage: collections would double the time.
     gc.disable()
@@ -322,10 +370,10 @@ def _header(path: Path, line: bytes) -> SessionHeader:
         raise LogError(f"{path}, line 1 is corrupt ({error}); restore it from a copy") from None
 
 
-def _corrupt(path: Path, body: bytes) -> LogError:
-    """Names the first line that is no event."""
-    number, why = 2, "it holds no event"
-    for number, line in enumerate(body.split(b"\n"), start=2):  # noqa: B007 (used after it)
+def _corrupt(path: Path, body: bytes, first: int) -> LogError:
+    """Names the first line that is no event, in lines that begin at this number."""
+    number, why = first, "it holds no event"
+    for number, line in enumerate(body.split(b"\n"), start=first):  # noqa: B007 (used after it)
         try:
             if _line_decoder.decode(line).event is None:
                 break
