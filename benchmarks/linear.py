@@ -1,5 +1,6 @@
 """``nn.Linear``: a small layer by mode, and the chain of PyTorch issue 2560."""
 
+from .workloads import compat
 from .workloads import linear as model
 
 CALLS = 100
@@ -14,9 +15,11 @@ class Linear(object):
     params = ((1, 10), (10, 100))
     param_names = ("batch", "features")
 
+    device = "cpu"
+
     def setup(self, batch, features):
-        self.plain = model.Small(batch, features)
-        self.inward = model.Small(batch, features, input_needs_grad=True)
+        self.plain = model.Small(batch, features, device=self.device)
+        self.inward = model.Small(batch, features, input_needs_grad=True, device=self.device)
 
     def time_forward(self, batch, features):
         self.plain.forward(CALLS)
@@ -43,12 +46,26 @@ class Chain(object):
     """Backward through 100 fresh layers, once; the issue's script adds up 500 of these."""
 
     number = 1
+    device = "cpu"
 
     def setup(self):
-        self.chain = model.Chain()
+        self.chain = model.Chain(device=self.device)
 
     def time_backward(self):
         self.chain.backward()
 
 
 Chain.time_backward.pretty_name = "Issue 2560: backward through 100 nn.Linear, once"
+
+
+if "cuda" in compat.devices():
+
+    class LinearOnCuda(Linear):
+        """The same, on a GPU."""
+
+        device = "cuda"
+
+    class ChainOnCuda(Chain):
+        """The same, on a GPU."""
+
+        device = "cuda"

@@ -15,45 +15,56 @@ import torch
 from torch import nn
 
 from . import compat
+from .labeler_data import DEPTH, LABELS, MINIBATCH, STAGES, WORDS, sentences
 
-STAGES = (
-    "preprocess",
-    "concat",
-    "affine_t",
-    "rectify",
-    "affine_transform",
-    "arg_min",
-    "loss",
-    "forward",
-    "total",
-)
-
-DEPTH = len(STAGES)
-
-LENGTHS = (
-    "13 32 35 12 16 10 21 25 23 17 22 36 23 42 52 19 18 13 34 24 31 10 21 16 24 "
-    "18 33 15 21 19 16 12 18 15 15 20 23 16 26 19 31 4 18 18 31 26 5 29 16 19"
-)
-WORDS = 32
-LABELS = 32
 PARAMETERS = 43351
-MINIBATCH = 5
+"""With 32 labels."""
 
+FUNCTIONS = (
+    "AddmmBackward",
+    "ConcatBackward",
+    "EmbeddingBackward",
+    "MSELossBackward",
+    "ThresholdBackward",
+    "AddBackward",
+    "IndexBackward",
+    "TransposeBackward",
+    "MulBackward",
+    "ChunkBackward",
+    "SigmoidBackward",
+    "SubBackward",
+    "TanhBackward",
+    "ViewBackward",
+    "AccumulateGrad",
+    "AddConstantBackward",
+    "GraphRoot",
+    "MmBackward",
+    "SplitBackward",
+    "StackBackward",
+    "UnbindBackward",
+    "UnsqueezeBackward",
+    "RsubBackward",
+)
+"""Functions of the backward pass: the account's 17 under its names, then others of later torchs."""
 
-def sentences(labels=LABELS, seed=compat.SEED):
-    """50 pairs of equally long lists, words and their labels: 1,072 tokens, equal every time."""
-    draw = random.Random(seed)
-    made = []
-    for length in LENGTHS.split():
-        words = [draw.randrange(WORDS) for _ in range(int(length))]
-        made.append((words, [word % labels for word in words]))
-    return made
+RENAMED = {
+    "CatBackward": "ConcatBackward",
+    "MseLossBackward": "MSELossBackward",
+    "ReluBackward": "ThresholdBackward",
+    "SelectBackward": "IndexBackward",
+    "TBackward": "TransposeBackward",
+    "UnsafeChunkBackward": "ChunkBackward",
+    "UnsafeSplitBackward": "SplitBackward",
+    "torch::autograd::AccumulateGrad": "AccumulateGrad",
+    "Graph Root": "GraphRoot",
+}
+"""What does the same work in later torchs -> the account's name."""
 
 
 class Labeler(nn.Module):
     """The model; ``forward`` is the loss of one minibatch, up to the stage asked for."""
 
-    def __init__(self, labels=LABELS):
+    def __init__(self, labels=LABELS, device="cpu"):
         super(Labeler, self).__init__()
         self.embedding = nn.Embedding(WORDS, 50)
         self.encoder = nn.GRU(50, 51, bidirectional=True)
@@ -65,12 +76,15 @@ class Labeler(nn.Module):
         self.initial_action = nn.Parameter(torch.zeros(1, 5))
         self.error = compat.summed_squared_error()
         self.labels = labels
+        self.is_elsewhere = device != "cpu"
 
     def encode(self, batch):
         """The padded minibatch through embedding and GRU: (tokens, 102)."""
         width = max(len(words) for words, _ in batch)
-        padded = [words + [0] * (width - len(words)) for words, _ in batch]
-        embedded = self.embedding(compat.variable(torch.LongTensor(padded)))
+        padded = torch.LongTensor([words + [0] * (width - len(words)) for words, _ in batch])
+        if self.is_elsewhere:
+            padded = padded.cuda()
+        embedded = self.embedding(compat.variable(padded))
         return self.encoder(embedded)[0][0]
 
     def forward(self, batch, depth=DEPTH):
@@ -94,41 +108,87 @@ class Labeler(nn.Module):
                 scores = self.policy(hidden)
                 if depth < 6:
                     continue
-                predicted = int(numpy.argmin(scores.data.numpy()))
+                known = scores.data.cpu() if self.is_elsewhere else scores.data
+                predicted = int(numpy.argmin(known.numpy()))
                 if depth < 7:
                     continue
                 target = torch.ones(1, self.labels)
                 target[0][truths[token]] = 0
+                if self.is_elsewhere:
+                    target = target.cuda()
                 error = self.error(scores, compat.variable(target))
                 total = error if total is None else total + error
                 if depth < 8:
                     continue
-                action = self.actions(compat.variable(torch.LongTensor([predicted])))
+                chosen = torch.LongTensor([predicted])
+                if self.is_elsewhere:
+                    chosen = chosen.cuda()
+                action = self.actions(compat.variable(chosen))
         return total
 
 
 class Training(object):
     """A model with its data, its optimizer and its own seeded order of sentences."""
 
-    def __init__(self, labels=LABELS, rate=0.01):
+    def __init__(self, labels=LABELS, rate=0.01, device="cpu"):
         compat.start()
         self.data = sentences(labels)
         self.order = random.Random(compat.SEED)
-        self.model = Labeler(labels)
+        self.model = compat.to(device, Labeler(labels, device))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=rate)
+        self.synchronize = compat.synchronizer(device)
 
-    def run(self, epochs=1, stage="total"):
-        """Train, or go forward only, up to and with ``stage``; the last epoch's losses."""
+    def step(self, batch, depth=DEPTH):
+        """One minibatch: its loss, after backward and the optimizer where ``depth`` says so."""
+        loss = self.model(batch, depth)
+        if depth == DEPTH:
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return loss
+
+    def run(self, epochs=1, stage="total", minibatches=None):
+        """Train, or go forward only, up to and with ``stage``; the last epoch's losses.
+
+        With ``minibatches`` an epoch ends after so many of them.
+        """
         depth = STAGES.index(stage) + 1
         losses = []
         for _ in range(epochs):
             self.order.shuffle(self.data)
             losses = []
-            for first in range(0, len(self.data), MINIBATCH):
-                loss = self.model(self.data[first : first + MINIBATCH], depth)
-                if depth == DEPTH:
-                    self.optimizer.zero_grad()
-                    loss.backward()
-                    self.optimizer.step()
-                losses.append(loss)
+            for first in range(0, len(self.data), MINIBATCH)[:minibatches]:
+                losses.append(self.step(self.data[first : first + MINIBATCH], depth))
+        if self.synchronize is not None:
+            self.synchronize()
         return losses
+
+
+_checked = set()
+
+
+def check_once(device="cpu"):
+    """Once a process, untimed: the exact size, finite losses, and a loss that falls."""
+    if device in _checked:
+        return
+    training = Training(device=device)
+    compat.check_parameters(training.model, PARAMETERS)
+    batch = training.data[:MINIBATCH]
+    losses = [compat.scalar(training.step(batch)) for _ in range(3)]
+    compat.check_finite("the loss", losses)
+    if not min(losses) < losses[0]:
+        raise ValueError("the losses are %r: this build does not train" % losses)
+    _checked.add(device)
+
+
+def backward_seconds(epochs=1):
+    """Function of the backward pass -> (its name in this torch, calls, seconds), profiled.
+
+    Under the account's names where there is a function that does the same work.
+    """
+    training = Training()
+    training.run(1, minibatches=1)
+    found = {}
+    for name, (calls, seconds, _) in compat.profiled(lambda: training.run(epochs), True).items():
+        found[RENAMED.get(name, name)] = (name, calls, seconds)
+    return found

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "tools" / "bisectorch"
 CORE = {"model", "seams", "errors"}
-ROOMS = {"history", "build", "measure", "execute", "report", "replay"}
+ROOMS = {"history", "build", "measure", "execute", "report", "replay", "tables"}
 ALLOWED: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),

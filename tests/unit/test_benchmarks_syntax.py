@@ -1,12 +1,15 @@
 """What runs inside a benchmarked build must parse on the oldest interpreter, Python 3.6."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD = [*sorted((ROOT / "benchmarks").rglob("*.py")), ROOT / "tools/bisectorch/measure/worker.py"]
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
+CHILDREN = sorted((ROOT / "tools/bisectorch/tables/children").glob("*.py"))
+OLD = [*BENCHMARKS, *CHILDREN, ROOT / "tools/bisectorch/measure/worker.py"]
 
 
 @pytest.mark.parametrize("path", OLD, ids=lambda path: str(path.relative_to(ROOT)))
@@ -15,10 +18,10 @@ def test_parses_as_python_3_6(path):
     ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 6))
 
 
-@pytest.mark.parametrize("path", OLD[:-1], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_nothing_but_torch_numpy_and_itself(path):
     """asv imports benchmarks/ alone, into an environment that holds only torch and numpy."""
-    allowed = {"torch", "numpy", "random", "__future__"}
+    allowed = {"torch", "numpy", *sys.stdlib_module_names}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             assert {alias.name.split(".")[0] for alias in node.names} <= allowed

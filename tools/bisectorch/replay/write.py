@@ -51,7 +51,7 @@ def write_replay(
         # First, because it is what marks the directory as a replay from now on.
         _write_json(directory / "asv.conf.json", _configuration(requirement, index_url, version))
         shutil.copytree(
-            _benchmarks(),
+            benchmarks_folder(),
             directory / "benchmarks",
             dirs_exist_ok=True,
             copy_function=shutil.copyfile,
@@ -122,7 +122,7 @@ def _configuration(requirement: str, index_url: str | None, python: str) -> dict
     }
 
 
-def _benchmarks() -> Path:
+def benchmarks_folder() -> Path:
     """The project's benchmarks: inside the installed package, or beside it in a checkout."""
     package = Path(bisectorch.__file__).parent
     for found in (package / "benchmarks", package.parents[1] / "benchmarks"):

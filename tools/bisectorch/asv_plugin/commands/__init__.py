@@ -6,6 +6,7 @@ from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
+from bisectorch.asv_plugin.commands.tables import Tables
 from bisectorch.asv_plugin.commands.versus import VersusCommand
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "Report",
     "Resume",
     "StoreCommand",
+    "Tables",
     "VersusCommand",
 ]
