@@ -187,7 +187,7 @@ class Build:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """One fresh process measuring one build on one workload.
 
@@ -209,7 +209,7 @@ class Run:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What came of probing one commit on one workload: runs, or the reason there are none."""
 
