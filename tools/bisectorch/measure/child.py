@@ -119,7 +119,8 @@ class Child:
                     python,
                     "-s",
                     str(script),
-                    *map(str, (command_read, reply_write, os.getpid())),
+                    # Of one width, so that the stack lies as it lies in any other run.
+                    *(f"{n:08d}" for n in (command_read, reply_write, os.getpid())),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=output_write,

@@ -22,6 +22,9 @@ ENOUGH_INSTRUCTIONS = 2e6
 """A window of calls holds about so many, so that what surrounds it is nothing beside it."""
 
 MOST_UNITS = 1024
+MOST_READINGS = 16
+"""Where every call reads the clock, a window has no more readings: each takes a good while."""
+
 WINDOWS = 3
 """How many windows are counted; the first call and the first window are thrown away."""
 
@@ -236,7 +239,8 @@ def in_windows(
     if time.time() - began > LONG_CALL_SECONDS:
         return [once], 1
     units = 1
-    while units < MOST_UNITS and units * once < ENOUGH_INSTRUCTIONS:
+    most = max(1, MOST_READINGS // readings) if apart else MOST_UNITS
+    while units < most and units * once < ENOUGH_INSTRUCTIONS:
         units *= 2
     return [window(units) for _ in range(WINDOWS + 1)][1:], units
 

@@ -33,7 +33,8 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
             description="""Checks git, the repository, interpreters, benchmarks, the store and
             the routes to a build, and what on this machine disturbs measuring; says what is
             missing and what to do about it. With a range: how it divides into native,
-            Python-only and irrelevant commits, and what building it costs. Exit code: 0 when nothing is missing, else 4.""",
+            Python-only and irrelevant commits, and what building it costs. Exit code: 0 when
+            nothing is missing, else 4.""",
         )
         parser.add_argument("range", metavar="FROM..TO", nargs="?")
         arguments.add_dates(parser)
