@@ -82,13 +82,16 @@ def _build():
             half.replace(source)
         # What the tools print belongs to no figure; on a failure the error repeats it.
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-            return cpp_extension.load(name=name,
+            return cpp_extension.load(
+                name=name,
                 sources=[str(source)],
                 build_directory=str(target),
-                extra_cflags=["-O2"],)
+                extra_cflags=["-O2"],
+            )
     except Exception as error:
-        told = [line for line in str(error).splitlines() if "error" in line.lower()]
-        line = (told or str(error).splitlines() or [type(error).__name__])[0].strip()
+        lines = str(error).splitlines() or [type(error).__name__]
+        told = [line for line in lines if " error: " in line] or lines
+        line = told[0].split(" error: ")[-1].strip()
         raise NotImplementedError("the C++ function cannot be built: %s" % line[:200]) from None
     finally:
         os.environ["PATH"] = before
