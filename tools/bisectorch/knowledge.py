@@ -113,7 +113,8 @@ class Knowledge:
         self.observations[event.workload].append(event)
         if event.outcome is Outcome.MEASURED:
             self.runs[event.workload][event.sha].extend(event.runs)
-            self.seconds += sum(run.seconds for run in event.runs)
+            for run in event.runs:
+                self.seconds += run.seconds
             self._freed.pop(event.workload, None)
             return
         self._failures[event.workload][event.sha] = event

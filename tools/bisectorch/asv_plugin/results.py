@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,24 @@ from asv.runner import BenchmarkResult
 from asv.util import UserError
 
 from bisectorch.model import Event, Observation, SessionHeader, Workload
+
+
+@dataclass
+class _Kept:
+    """What asv keeps of one workload on one commit; a session may have millions of runs."""
+
+    samples: array[float] = field(default_factory=lambda: array("d"))
+    number: int = 1
+    started_seconds: float = math.inf
+    seconds: float = 0.0
+
+    def add(self, observation: Observation) -> None:
+        for run in observation.runs:
+            if not self.samples:
+                self.number = run.number
+            self.samples.extend(run.samples or (run.value,))
+            self.started_seconds = min(self.started_seconds, run.started_seconds)
+            self.seconds += run.seconds
 
 
 def save_results(
@@ -33,10 +53,10 @@ def save_results(
     """
     line = {commit.sha for commit in header.range.line}
     workloads = {workload.name: workload for workload in header.workloads}
-    by_commit: dict[str, dict[str, list[Observation]]] = defaultdict(lambda: defaultdict(list))
+    by_commit: dict[str, dict[str, _Kept]] = defaultdict(lambda: defaultdict(_Kept))
     for event in events:
         if isinstance(event, Observation) and event.sha in line:
-            by_commit[event.sha][event.workload].append(event)
+            by_commit[event.sha][event.workload].add(event)
     for sha, by_workload in by_commit.items():
         params = dict(header.machine) | {"python": environment.python} | environment.requirements
         results = Results(
@@ -49,9 +69,9 @@ def save_results(
             environment.env_vars,
         )
         _load(results, results_dir)
-        for name, observations in by_workload.items():
+        for name, kept in by_workload.items():
             workload = workloads[name]
-            _add(results, benchmarks[workload.benchmark], workload, observations)
+            _add(results, benchmarks[workload.benchmark], workload, kept)
         results.save(results_dir)
     return len(by_commit)
 
@@ -66,28 +86,22 @@ def _load(results: Any, results_dir: str) -> None:
         log.warning(f"{path} is damaged and was put aside; asv's other results of it are lost")
 
 
-def _add(
-    results: Any,
-    benchmark: Mapping[str, Any],
-    workload: Workload,
-    observations: Iterable[Observation],
-) -> None:
-    runs = [run for observation in observations for run in observation.runs]
+def _add(results: Any, benchmark: Mapping[str, Any], workload: Workload, kept: _Kept) -> None:
     count = math.prod(len(values) for values in benchmark["params"]) if benchmark["params"] else 1
     index = workload.param_index or 0
-    samples = [sample for run in runs for sample in run.samples or (run.value,)]
-    value, kept, number = _empty(count), _empty(count), _empty(count)
-    if runs:
-        value[index], kept[index], number[index] = samples[0], samples, runs[0].number
+    value, samples, number = _empty(count), _empty(count), _empty(count)
+    if kept.samples:
+        samples[index], number[index] = kept.samples.tolist(), kept.number
+        value[index] = samples[index][0]
     results.add_result(
         benchmark,
         BenchmarkResult(
-            result=value, samples=kept, number=number, errcode=0, stderr="", profile=None
+            result=value, samples=samples, number=number, errcode=0, stderr="", profile=None
         ),
         started_at=datetime.datetime.fromtimestamp(
-            min((run.started_seconds for run in runs), default=0.0), datetime.timezone.utc
+            kept.started_seconds if kept.samples else 0.0, datetime.timezone.utc
         ),
-        duration=sum(run.seconds for run in runs),
+        duration=kept.seconds,
         record_samples=True,
         selected_idx={index},
     )

@@ -270,9 +270,10 @@ def _read(path: Path, *, samples: bool) -> tuple[Session, int]:
     """The session, and how many bytes of the log are complete lines."""
     events: list[Event] = []
     header, size = _head(path)
-    for some, length in _parts(path, samples=samples):
-        events += some
-        size += length
+    with _without_collections():
+        for some, length in _parts(path, samples=samples):
+            events += some
+            size += length
     return Session(header, tuple(events)), size
 
 
@@ -304,7 +305,10 @@ def _parts(path: Path, *, samples: bool) -> Iterator[tuple[list[Event], int]]:
                         lines = _decode_lines(whole, samples=samples)
                     except msgspec.DecodeError:
                         raise _corrupt(path, whole, number) from None
-                events = [event for line in lines if (event := line.event) is not None]
+                # Nearly all are observations, and there may be millions.
+                events = [
+                    event for line in lines if (event := line.observation or line.event) is not None
+                ]
                 if len(events) != len(lines):
                     raise _corrupt(path, whole, number)
                 number += len(events)
@@ -315,26 +319,34 @@ def _parts(path: Path, *, samples: bool) -> Iterator[tuple[list[Event], int]]:
 
 def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     """The complete lines of the rest of a log, some at a time, and whether these are the last."""
-    rest = b""
-    chunk = stream.read(BLOCK_BYTES)
-    while chunk:
-        following = stream.read(BLOCK_BYTES)
-        data = rest + chunk
+    size = os.fstat(stream.fileno()).st_size
+    while data := stream.read(BLOCK_BYTES):
         end = data.rfind(b"\n") + 1
-        if end:
-            yield data[:end], not following
-        rest, chunk = data[end:], following
+        if not end:
+            data += stream.readline()
+            end = data.rfind(b"\n") + 1
+        if not end:
+            return
+        stream.seek(end - len(data), os.SEEK_CUR)
+        yield data[:end], stream.tell() + len(data) - end >= size
 
 
 def _decode_lines(body: bytes, *, samples: bool) -> list[_Line]:
     if not samples:
         body = _SAMPLES.sub(b"", body)
+    return _line_decoder.decode_lines(body)
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Millions of new objects and no garbage: collections would double the time."""
     collecting = gc.isenabled()
-    # Millions of new objects and no garbage: collections would double the time.
     gc.disable()
     try:
-        return _line_decoder.decode_lines(body)
+        yield
     finally:
+        # Nor is it ever looked at again in search of garbage, of which there is none.
+        gc.freeze()
         if collecting:
             gc.enable()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bisectorch.asv_plugin.results import save_results
 from bisectorch.asv_plugin.workshop import Workshop, is_counted, run_session
-from bisectorch.model import BuildEvent, Findings, Observation, Session, Verdict
+from bisectorch.model import BuildEvent, Event, Findings, Observation, Session, Verdict
 from bisectorch.report.progress import ConsoleReporter
-from bisectorch.report.record import SessionLog, load
+from bisectorch.report.record import SessionLog, read_events
 
 EXIT = {Verdict.CULPRITS: 0, Verdict.INCONCLUSIVE: 3, Verdict.NO_CHANGE: 1}
 
@@ -46,21 +46,20 @@ def finish_session(
         reporter.found(f"stopped; go on with `bisectorch resume {session.header.session}`")
         raise
     finally:
-        measured = load(log.path)
         if show_stderr:
-            _show_failures(measured)
-        if not is_counted(measured.header):  # asv's graphs of these benchmarks hold seconds
+            _show_failures(read_events(log.path))
+        if not is_counted(session.header):  # asv's graphs of these benchmarks hold seconds
             save_results(
                 workshop.conf.results_dir,
-                measured.header,
-                measured.events,
+                session.header,
+                read_events(log.path),
                 benchmarks,
                 workshop.environment,
                 workshop.repo,
             )
 
 
-def _show_failures(session: Session) -> None:
-    for event in session.events:
+def _show_failures(events: Iterable[Event]) -> None:
+    for event in events:
         if isinstance(event, (BuildEvent, Observation)) and event.reason:
             print(f"{event.sha[:10]}: {event.reason}", file=sys.stderr)  # noqa: T201

@@ -92,7 +92,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
             SessionLog.reopen(path) as log,
         ):
-            session = load(path)
+            session = log.session or load(path)
             if args.budget is not None:
                 header = replace(session.header, budget_seconds=args.budget)
                 session = replace(session, header=header)
@@ -140,7 +140,7 @@ class Report(TeachingErrors, Command):  # type: ignore[misc]
     @classmethod
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
         """Conclude from the log and write."""
-        findings = findings_of(load(_find(conf, args.session)))
+        findings = findings_of(load(_find(conf, args.session), samples=False))
         if args.figure:
             from bisectorch.report.figures import save_figure
 
