@@ -11,6 +11,7 @@ from asv.console import log
 from asv.environment import get_environments
 from asv.repo import get_repo
 
+from bisectorch.asv_plugin.corroborate import Counter, chosen_tool, corroborate
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.bisection import bisect
 from bisectorch.build import Ladder
@@ -24,8 +25,8 @@ from bisectorch.measure.gauge import MachineGauge
 from bisectorch.measure.noise import free_of_blocks, logs
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
-from bisectorch.report.record import SessionLog
-from bisectorch.seams import Measurer
+from bisectorch.report.record import SessionLog, load
+from bisectorch.seams import Measurer, Provider, Recorder, Reporter
 from bisectorch.search import BayesSearcher
 
 
@@ -121,7 +122,7 @@ def run_session(
         measurer = CountingMeasurer(benchmark_dir, find_tool(), attributes=attributes)
     else:
         measurer = PairedMeasurer(benchmark_dir, core=core, attributes=attributes)
-    return bisect(
+    findings = bisect(
         session,
         history=workshop.history,
         provider=workshop.ladder,
@@ -135,3 +136,23 @@ def run_session(
         gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
         anchored=not is_counted(session.header),
     )
+    tool = chosen_tool(session.header)
+    if tool is None:
+        return findings
+    with CountingMeasurer(benchmark_dir, tool, attributes=attributes) as counter:
+        return corroborated(load(log.path), findings, counter, workshop.ladder, log, reporter)
+
+
+def corroborated(
+    session: Session,
+    findings: Findings,
+    counter: Counter,
+    provider: Provider,
+    recorder: Recorder,
+    reporter: Reporter,
+) -> Findings:
+    """The findings with the instructions of every culprit's two builds beside its times."""
+    counts = tuple(corroborate(session, findings, counter, provider, recorder, reporter))
+    if not counts:
+        return findings
+    return findings_of(Session(session.header, (*session.events, *counts)))

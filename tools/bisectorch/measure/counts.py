@@ -56,6 +56,11 @@ class Tool:
     program: str = ""
     slower: float = 1.0
 
+    @property
+    def is_cheap(self) -> bool:
+        """A count costs no more than a run."""
+        return not self.program
+
     def under(self, directory: Path) -> tuple[str, ...]:
         """What to start an interpreter with; files go into the directory."""
         if not self.program:
@@ -93,11 +98,16 @@ def find_tool(kernel: Callable[[], object] = PerfClock) -> Tool:
     return Tool(CallgrindClock.name, valgrind, SLOWER)
 
 
+def is_countable(workload: Workload) -> bool:
+    """Whether its calls run in the process that measures: time_ benchmarks, not timeraw_."""
+    name = workload.benchmark.rpartition(".")[2].lower()
+    return workload.kind == "time" and not name.startswith("timeraw")
+
+
 def counted(workloads: Sequence[Workload]) -> tuple[Workload, ...]:
     """The workloads in instructions; UsageError for those that cannot be counted."""
     for workload in workloads:
-        own_process = workload.benchmark.rpartition(".")[2].lower().startswith("timeraw")
-        if workload.kind != "time" or own_process:
+        if not is_countable(workload):
             raise UsageError(
                 f"--metric instructions counts time_ benchmarks, and {workload.benchmark} is none "
                 "of them; narrow -b"
@@ -182,14 +192,15 @@ class CountingMeasurer:
                     yield seen
             staying = [build for index, build in enumerate(staying) if index not in failed]
 
-    def count(self, build: Build, workload: Workload) -> Count:
-        """One count of one build, or why there is none."""
-        seen = next(self._count([build], workload, HASH_SEED, Purpose.REPEAT, ""))
-        if not seen.runs:
-            reason = f"{seen.outcome.value}: {seen.reason}"
-            return Count(workload.name, build.sha, None, self._tool.name, 0.0, reason)
-        [run] = seen.runs
-        return Count(workload.name, build.sha, run.value, self._tool.name, run.seconds)
+    def counts(self, builds: Sequence[Build], workload: Workload) -> Iterator[Count]:
+        """One count of each build, or why there is none."""
+        for seen in self.measure(builds, workload, 1, "", Purpose.REPEAT):
+            if seen.runs:
+                [run] = seen.runs
+                yield Count(workload.name, seen.sha, run.value, self._tool.name, run.seconds)
+            else:
+                reason = f"{seen.outcome.value}: {seen.reason}"
+                yield Count(workload.name, seen.sha, None, self._tool.name, 0.0, reason)
 
     def _count(
         self, builds: Sequence[Build], workload: Workload, seed: int, purpose: Purpose, block: str

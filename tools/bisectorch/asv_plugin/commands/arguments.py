@@ -95,6 +95,16 @@ def range_spec(args: argparse.Namespace) -> str:
     return shlex.join([*words, *([args.range] if args.range else [])])
 
 
+def add_corroborate(parser: argparse.ArgumentParser) -> None:
+    """``--corroborate``: instructions beside the times of culprits."""
+    parser.add_argument(
+        "--corroborate",
+        action=argparse.BooleanOptionalAction,
+        help="""Count the instructions of both builds of every culprit found by its time. Default:
+        where the kernel counts them; by valgrind it takes a minute or so a culprit.""",
+    )
+
+
 def memory(text: str) -> int:
     """``16G`` or ``500M`` as bytes."""
     try:

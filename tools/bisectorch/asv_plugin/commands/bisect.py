@@ -15,6 +15,7 @@ from typing import Any
 
 from asv.commands import Command, common_args
 
+from bisectorch.asv_plugin import corroborate
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
@@ -111,6 +112,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             action="store_true",
             help="Do not save any results, nor the session's log, to disk.",
         )
+        arguments.add_corroborate(parser)
         arguments.add_building(parser)
         arguments.add_format(parser)
         common_args.add_parallel(parser)
@@ -134,6 +136,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
     if not args.bench:
         raise UsageError("say which benchmark to bisect with -b REGEX")
     tool = find_tool().name if args.metric == "instructions" else ""
+    corroborate.options(args.corroborate)
     with (
         ConsoleReporter(sys.stderr) as reporter,
         contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
@@ -220,5 +223,6 @@ def _header(
             "attributes": json.dumps(args.attribute or {}),
             "invert": "true" if args.invert else "false",
             **({"metric": args.metric} if args.metric != "value" else {}),
+            **corroborate.options(args.corroborate),
         },
     )

@@ -13,6 +13,7 @@ from typing import Any
 from asv.benchmarks import Benchmarks
 from asv.commands import Command, common_args
 
+from bisectorch.asv_plugin import corroborate
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
@@ -77,6 +78,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             metavar="TIME",
             help="A new budget, counted from the session's beginning.",
         )
+        arguments.add_corroborate(parser)
         arguments.add_building(parser)
         common_args.add_parallel(parser)
         common_args.add_show_stderr(parser)
@@ -96,6 +98,8 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             if args.budget is not None:
                 header = replace(session.header, budget_seconds=args.budget)
                 session = replace(session, header=header)
+            options = {**session.header.options, **corroborate.options(args.corroborate)}
+            session = replace(session, header=replace(session.header, options=options))
             arguments.apply_building(conf, args)
             if args.retry_failed:
                 session = replace(session, events=tuple(filter(_is_no_failure, session.events)))
