@@ -150,7 +150,7 @@ def test_two_commits_on_many_benchmarks(project: Project) -> None:
     assert found["track_constant"]["verdict"] == "same"
     assert found["time_value"]["verdict"] == "different"
     assert 1.3 < found["time_value"]["ratio"] < 1.7
-    assert found["Suite.time_sorted(2)"]["worse"]
+    assert found["Suite.time_sorted(2)"]["worse"], found
     assert found["track_first_half"]["reason"].startswith("new side failed: AssertionError")
     assert found["track_first_half"]["worse"]
     assert report["got_worse"]

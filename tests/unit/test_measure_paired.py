@@ -278,6 +278,105 @@ def test_the_child_sees_the_tree_and_the_builds_own_variables(
     assert second["PYTHONHASHSEED"] == "7"
 
 
+IN_TURN = tuple(Workload(f"mod.time_{letter}") for letter in "xyz")
+
+
+def in_turn(measurer: PairedMeasurer, *workloads: Workload) -> list[Observation]:
+    """One block of each workload on two builds."""
+    chosen = workloads or IN_TURN
+    return list(measurer.measure_in_turn(builds("a", "b"), chosen, "7", Purpose.COMPARE))
+
+
+def test_many_workloads_start_each_build_once(tmp_path: Path) -> None:
+    """Every workload is a block of its own, in copies that are set up and ended."""
+    stage = Stage(level={"a": 2.0, "b": 2.1})
+    seen = in_turn(stage.measurer(tmp_path, samples=4))
+    assert len(stage.environments) == 2
+    assert sorted(o.workload for o in seen) == sorted([w.name for w in IN_TURN] * 2)
+    assert [o.sha for o in seen] == ["a", "b"] * 3
+    assert {o.runs[0].block for o in seen} == {"7.0"}
+    for old, new in zip(seen[::2], seen[1::2], strict=True):
+        assert new.runs[0].value / old.runs[0].value == pytest.approx(1.05)
+    for command in ("fork", "setup", "teardown", "end"):
+        assert stage.diary.count((command, "a")) == 3
+    assert not stage.alive
+    assert list(tmp_path.glob("bisectorch-*/*")) == []
+
+
+def test_the_copies_of_a_block_share_their_padding_and_each_block_has_its_own(
+    tmp_path: Path,
+) -> None:
+    """As the environment's does."""
+    stage = Stage()
+    in_turn(stage.measurer(tmp_path, samples=2))
+    paddings = [c["padding"] for c in stage.commands if c["do"] == "fork"]
+    assert paddings[::2] == paddings[1::2]
+    assert len(set(paddings)) == 3
+    directories = [c["directory"] for c in stage.commands if c["do"] == "fork"]
+    assert len(set(directories)) == 6
+
+
+@pytest.mark.parametrize("command", ["fork", "setup", "calibrate", "sample", "teardown", "end"])
+def test_what_fails_in_a_copy_is_tried_in_a_fresh_process(tmp_path: Path, command: str) -> None:
+    """Only a fresh process's fault is told; the other workloads go on in copies."""
+    stage = Stage()
+    measurer = stage.measurer(tmp_path, samples=2)
+    faults = {(command, "b"): Fault(Outcome.FAILED, "torn")}
+    shy = IN_TURN[1]
+    fresh = measurer.measure
+
+    def measure(*arguments: Any) -> Any:
+        stage.faults = {}
+        return fresh(*arguments)
+
+    def copies(*arguments: Any) -> Any:
+        stage.faults = faults if arguments[2] == shy else {}
+        return PairedMeasurer._measure_copies(measurer, *arguments)
+
+    measurer.measure = measure  # type: ignore[method-assign]
+    measurer._measure_copies = copies  # type: ignore[method-assign]
+    for _ in range(2):
+        seen = in_turn(measurer)
+        assert {o.outcome for o in seen} == {Outcome.MEASURED}
+        assert len(seen) == 6
+        assert not stage.alive
+    assert measurer._uncopied == {shy.name}
+
+
+def test_what_no_copy_can_do_is_measured_in_fresh_processes(tmp_path: Path) -> None:
+    """Tracked numbers and peaks of memory belong to a process from its start."""
+    stage = Stage()
+    peak = Workload("mod.peakmem_x", kind="peakmemory")
+    seen = in_turn(stage.measurer(tmp_path, samples=2), peak)
+    assert [o.outcome for o in seen] == [Outcome.MEASURED] * 2
+    assert ("fork", "a") not in stage.diary
+
+
+def test_an_import_that_fails_is_told_by_a_fresh_process(tmp_path: Path) -> None:
+    """Once for each workload asked."""
+    stage = Stage(faults={("load", "b"): Fault(Outcome.UNIMPORTABLE, "no")})
+    seen = in_turn(stage.measurer(tmp_path, samples=2), *IN_TURN[:2])
+    assert [o.outcome for o in seen if o.sha == "b"] == [Outcome.UNIMPORTABLE] * 2
+    assert [o.outcome for o in seen if o.sha == "a"] == [Outcome.MEASURED] * 2
+    assert not stage.alive
+
+
+def test_an_interrupt_ends_origins_and_copies(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a sample."""
+    stage = Stage(faults={("sample", "b"): KeyboardInterrupt()})  # type: ignore[dict-item]
+    with pytest.raises(KeyboardInterrupt):
+        in_turn(stage.measurer(tmp_path))
+    assert not stage.alive
+
+
+def test_the_time_spent_measuring_is_counted(tmp_path: Path) -> None:
+    """A hundredth of a second a command: two to calibrate, eight to sample, for each workload."""
+    measurer = Stage().measurer(tmp_path, samples=4)
+    in_turn(measurer)
+    assert measurer.warming_seconds == pytest.approx(0.06)
+    assert measurer.sampling_seconds == pytest.approx(0.24)
+
+
 def test_a_core_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     """With the cores that may be chosen."""
     with pytest.raises(UsageError, match="core 4096 is not one that this process may use"):

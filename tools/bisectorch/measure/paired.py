@@ -28,10 +28,15 @@ HEAP_PADDING_BYTES = 1 << 16
 
 
 class PairedMeasurer:
-    """Measures builds side by side (seams.Measurer).
+    """Measures builds side by side (seams.Measurer and seams.BlockMeasurer).
 
     Close it, or use it as a context manager, to remove the directories it made; they also go
     when it does.
+
+    Attributes:
+        warming_seconds: the wall time that warming up and calibrating has taken.
+        sampling_seconds: the wall time that taking samples has taken; the rest went into
+            starting processes, importing, and setups.
     """
 
     def __init__(
@@ -89,6 +94,8 @@ class PairedMeasurer:
         self._clock = clock
         self._caches = SetupCaches(cache_dir)
         self._uncopied: set[str] = set()
+        self.warming_seconds = 0.0
+        self.sampling_seconds = 0.0
 
     def __enter__(self) -> PairedMeasurer:
         return self
@@ -351,6 +358,7 @@ class PairedMeasurer:
     ) -> None:
         timeout = workload.timeout_seconds
         cycles = self._samples
+        began = self._clock()
         for seat in rng.sample(seats, len(seats)):
             calibrated = seat.attempt(
                 lambda worker: worker.ask("calibrate", timeout, sample_seconds=self._sample_seconds)
@@ -359,6 +367,7 @@ class PairedMeasurer:
                 seat.number = calibrated.pop("number")
                 count = sample_count(self._samples, self._sample_seconds, **calibrated)
                 cycles = min(cycles, count)
+        warm = self._clock()
         taken: list[list[float]] = [[] for _ in seats]
         for cycle in balanced_order(len(seats), cycles, rng):
             for position in cycle:
@@ -368,6 +377,8 @@ class PairedMeasurer:
         for seat, samples in zip(seats, taken, strict=True):
             if seat.fault is None:
                 seat.samples = tuple(samples)
+        self.warming_seconds += warm - began
+        self.sampling_seconds += self._clock() - warm
 
 
 def _allowed_cores() -> list[int]:
