@@ -25,7 +25,11 @@ CHILD = Path(__file__).with_name("children") / "child.py"
 TIMEOUT_SECONDS = 1800.0
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
-MODULES = {Side.TORCH: "torch", Side.DYNET: "dynet", Side.KERAS: "tcn"}
+LIBRARIES = {
+    Side.TORCH: ("torch", "numpy"),
+    Side.DYNET: ("dynet_config", "dynet", "numpy"),
+    Side.KERAS: ("tcn", "keras", "tensorflow", "numpy"),
+}
 ADVICE = {
     Side.TORCH: "name an interpreter that has it with --interpreter",
     Side.DYNET: "pip install 'bisectorch[comparators]' into an environment, and name its "
@@ -70,6 +74,7 @@ class Bench:
         rounds: how many fresh processes a job.
         core: the core that one-threaded children stay on; None leaves them alone.
         cores: how many this process may use.
+        device: where B and the profile are measured: ``cpu`` or ``cuda``.
         extensions: where compiled extensions are kept.
         say: is told what is being done.
     """
@@ -82,6 +87,7 @@ class Bench:
         rounds: int = 1,
         core: int | None = None,
         cores: int = 1,
+        device: str = "cpu",
         extensions: Path | None = None,
         say: Callable[[str], None] = lambda line: None,
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -93,6 +99,7 @@ class Bench:
         self.rounds = rounds
         self.core = core
         self.cores = cores
+        self.device = device
         self.extensions = extensions
         self.say = say
         self.timeout_seconds = timeout_seconds
@@ -121,17 +128,17 @@ class Bench:
     def _run(self, job: Job) -> Mapping[str, Any]:
         """One child; where its side has several interpreters, the first that has the library."""
         subjects = self.subjects.get(job.side, [])
-        answer: Mapping[str, Any] = {"missing": {"": "no interpreter is given"}, "import": ""}
-        while subjects:
+        lacks = True
+        answer: Mapping[str, Any] = {}
+        while subjects and lacks:
             answer = self._child(subjects[0], job)
-            if answer.get("import") != MODULES[job.side]:
+            lacks = answer.get("import") in LIBRARIES[job.side]
+            if lacks and len(subjects) == 1:
                 break
-            if len(subjects) == 1:
-                break
-            subjects.pop(0)
-        if answer.get("import") == MODULES[job.side] or not subjects:
-            reason = f"{job.side.value} is not installed: {ADVICE[job.side]}"
-            answer = {"missing": {"": reason}}
+            if lacks:
+                subjects.pop(0)
+        if lacks:
+            answer = _missing(f"{job.side.value} is not installed: {ADVICE[job.side]}")
         for name, version in answer.get("facts", {}).get("versions", {}).items():
             key = name if job.side is Side.TORCH or name != "Python" else f"{job.side.value} Python"
             if name not in ("torch threads", "numpy") or job.side is Side.TORCH:

@@ -23,11 +23,11 @@ def _size(form: Form) -> dict[str, int]:
     return {"length": FULL_LENGTH, "steps": 5}
 
 
-def models(bench: Bench, form: Form, device: str = "cpu") -> Table:
+def models(bench: Bench, form: Form) -> Table:
     """B: parameters, seconds for 200 steps and an epoch, and the losses."""
     size = _size(form)
     jobs = {
-        name: job(Side.TORCH, "characters", model=name, device=device, threads=None, **size)
+        name: job(Side.TORCH, "characters", model=name, device=bench.device, threads=None, **size)
         for name in TITLES
     }
     keras = job(Side.KERAS, "keras", threads=None, **size)
@@ -73,7 +73,7 @@ def models(bench: Bench, form: Form, device: str = "cpu") -> Table:
         Column("loss after epochs 1 to 4, account", Kind.NAME),
         Column("loss, ours", Kind.NAME),
     )
-    title = f"Character language models, batch 32, sequence {size['length']}, on {device}"
+    title = f"Character language models, batch 32, sequence {size['length']}, on {bench.device}"
     return Table(
         "B", title, account.source("B"), columns, tuple(rows), _notes(form, size, found, jobs)
     )
@@ -113,11 +113,11 @@ def _losses(measured: Measured) -> str:
 MOVED = {"cudnn_convolution": "convolution", "_cudnn_rnn": "lstm"}
 
 
-def profile(bench: Bench, form: Form, device: str = "cpu") -> Table:
+def profile(bench: Bench, form: Form) -> Table:
     """The profile: each operator's own share of one step's time."""
     size = _size(form)
     jobs = {
-        name: job(Side.TORCH, "profile", model=name, device=device, **size)
+        name: job(Side.TORCH, "profile", model=name, device=bench.device, **size)
         for name in ("tcn", "lstm")
     }
     found = bench.measure(list(jobs.values()))
@@ -164,7 +164,7 @@ def profile(bench: Bench, form: Form, device: str = "cpu") -> Table:
         "the account's embedding_dense_backward is an effect of the GPU: the profile waits there "
         "for kernels that were queued before; it does not come back on a CPU",
     )
-    title = f"Profile of a training step, sequence {size['length']}, on {device}"
+    title = f"Profile of a training step, sequence {size['length']}, on {bench.device}"
     return Table("profile", title, account.source("B"), columns, tuple(rows), notes)
 
 

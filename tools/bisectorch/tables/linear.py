@@ -50,6 +50,13 @@ class Levels:
                 return cls(findings, each, CHAINS if is_chain else 1)
         raise UsageError(f"session {findings.session} holds no Linear benchmark: {cls.ADVICE}")
 
+    @property
+    def why(self) -> str:
+        """Why the levels of both ends are not there; empty when they are."""
+        if self.first is None or self.last is None:
+            return f"session {self.findings.session} was stopped before it measured both ends"
+        return ""
+
     def level(self, sha: str) -> float | None:
         """The median of a commit's runs."""
         values = [
@@ -162,7 +169,7 @@ def _match(commit: Commit, published: Mapping[str, Any]) -> Mapping[str, Any] | 
 def _end(word: str, levels: Levels, commit: Commit, told: float | None, account_name: str) -> Row:
     name = f"{word}, {commit.sha[:10]}" + (f" (account: {account_name})" if told else "")
     ours = levels.level(commit.sha)
-    return Row((name, told, ours, None, None), "" if ours is not None else "not measured")
+    return Row((name, told, ours, None, None), "" if ours is not None else levels.why)
 
 
 def _pair(culprit: Culprit, told: Mapping[str, Any] | None, scale: float) -> list[Row]:

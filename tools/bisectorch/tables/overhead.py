@@ -81,7 +81,7 @@ def projection(bench: Bench, form: Form, levels: Levels | None) -> Table:
     factor_why = measured.why(PYTHON) or measured.why(CPP)
     if not factor_why and factor is None:
         factor_why = "the C++ function's overhead is lost in the noise: measure in the full form"
-    levels_why = "" if levels else Levels.ADVICE
+    levels_why = levels.why if levels else Levels.ADVICE
     before, slow, last = (levels.first, levels.slowest, levels.last) if levels else (None,) * 3
     projected = None
     if before is not None and slow is not None and factor:

@@ -80,6 +80,12 @@ class Tables(TeachingErrors, Command):  # type: ignore[misc]
         parser.add_argument(
             "--core", type=int, metavar="N", help="The core for one thread. Default: the last one."
         )
+        parser.add_argument(
+            "--device",
+            choices=("cpu", "cuda"),
+            default="cpu",
+            help="Where B and the profile are measured. Default: cpu.",
+        )
         parser.add_argument("--format", choices=tables.FORMATS, default="text")
         parser.add_argument(
             "--output",
@@ -143,6 +149,7 @@ def _bench(
         rounds=args.rounds or ROUNDS[form],
         core=core,
         cores=cores,
+        device=args.device,
         extensions=store / "extensions",
         say=reporter.progress,
     )
@@ -189,16 +196,18 @@ def _levels(conf: Any, args: argparse.Namespace, reporter: ConsoleReporter) -> L
             if path.is_file():
                 return Levels.of(findings_of(load(path)))
         raise UsageError(f"no session {args.session!r}: give its name beside --config, or its log")
-    found: dict[bool, Path] = {}
-    for path in logs(sessions) if sessions else ():
-        names = {each.benchmark for each in read_header(path).workloads}
+    # The chain's before any other Linear benchmark's, the newest first.
+    found = [
+        (path, {each.benchmark for each in read_header(path).workloads})
+        for path in (logs(sessions) if sessions else ())
+    ]
+    for path, names in sorted(found, key=lambda pair: CHAIN not in pair[1]):
         if any(name.startswith("linear.") for name in names):
-            found.setdefault(CHAIN in names, path)
-    if not found:
-        return None
-    path = found.get(True) or found[False]
-    reporter.progress(f"reading {path}")
-    return Levels.of(findings_of(load(path)))
+            levels = Levels.of(findings_of(load(path)))
+            if levels.first is not None and levels.last is not None:
+                reporter.progress(f"reading {path}")
+                return levels
+    return None
 
 
 def _bisect_options(args: argparse.Namespace) -> argparse.Namespace:
