@@ -46,16 +46,16 @@ class Step:
 
 
 SMALL = ((1, 10), (10, 100))
-GRADIENT = {
+LABELER = "sequence_labeler.Run.time_train"
+LINEAR_WORKLOADS: dict[str, tuple[tuple[object, ...], ...]] = {
+    "linear.Linear.time_forward": SMALL,
     "linear.Linear.time_backward": SMALL,
     "linear.Linear.time_forward_backward": SMALL,
     "linear.Linear.time_forward_backward_input": SMALL,
     "linear.Chain.time_backward": (),
 }
-WORKLOADS: dict[str, tuple[tuple[object, ...], ...]] = {
-    "linear.Linear.time_forward": SMALL,
-    **GRADIENT,
-}
+WORKLOADS = {**LINEAR_WORKLOADS, LABELER: ()}
+GRADIENT = [name for name in WORKLOADS if name != "linear.Linear.time_forward"]
 
 
 @dataclass(frozen=True)
@@ -582,10 +582,18 @@ TRUTHS = {
     "contiguous": Truth("regression", GRADIENT),
     "revert": Truth("improvement", GRADIENT),
     "matmul": Truth("regression"),
-    "checks": Truth("regression"),
+    "checks": Truth("regression", tuple(LINEAR_WORKLOADS)),
     "side-fuse": Truth("improvement"),
     "compiled": Truth("improvement"),
 }
+
+DOUBTFUL = {
+    "checks": {
+        LABELER: "it moves the labeler by some 4 to 6 %, each figure good to 2 %: too near to the "
+        "default smallest step of 3 % for one answer to be the right one every time"
+    },
+}
+"""What a truth does to other workloads, where a search may rightly say either."""
 
 BROKEN = ("broken-missing", "broken-syntax", "broken-paren")
 

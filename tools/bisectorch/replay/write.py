@@ -66,20 +66,36 @@ def expected(shas: Mapping[str, str]) -> dict[str, Any]:
     """The truth, for tests and demos only: ``shas`` maps the story's labels to object names.
 
     ``range`` is the whole line; ``workloads`` maps a workload's name, as ``asv run -b`` matches
-    it, to its steps, oldest first; ``null_range`` holds no step.
+    it, to its steps, oldest first; ``doubtful`` holds, in the same form and each with its
+    ``reason``, steps that a search may find or not; ``null_range`` holds no step.
     """
     merges = {part.label: shas[step.label] for step in story.LINE for part in step.side}
     first, last = story.NULL_RANGE
+
+    def step(label: str) -> dict[str, Any]:
+        kind = story.TRUTHS[label].kind
+        return {"commit": shas[label], "kind": kind, "merge": merges.get(label)}
+
     return {
         "range": f"{shas[story.LINE[0].label]}..{shas[story.LINE[-1].label]}",
         "workloads": {
             name: [
-                {"commit": shas[label], "kind": truth.kind, "merge": merges.get(label)}
+                step(label)
                 for label, truth in story.TRUTHS.items()
                 if benchmark in truth.benchmarks
             ]
             for benchmark, parameters in story.WORKLOADS.items()
             for name in names(benchmark, parameters)
+        },
+        "doubtful": {
+            name: [
+                {**step(label), "reason": reasons[benchmark]}
+                for label, reasons in story.DOUBTFUL.items()
+                if benchmark in reasons
+            ]
+            for benchmark, parameters in story.WORKLOADS.items()
+            for name in names(benchmark, parameters)
+            if any(benchmark in reasons for reasons in story.DOUBTFUL.values())
         },
         "null_range": f"{shas[first]}..{shas[last]}",
     }

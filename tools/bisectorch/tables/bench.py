@@ -138,7 +138,8 @@ class Bench:
             if lacks:
                 subjects.pop(0)
         if lacks:
-            answer = _missing(f"{job.side.value} is not installed: {ADVICE[job.side]}")
+            what = "numpy" if answer.get("import") == "numpy" else job.side.value
+            answer = _missing(f"{what} is not installed: {ADVICE[job.side]}")
         for name, version in answer.get("facts", {}).get("versions", {}).items():
             key = name if job.side is Side.TORCH or name != "Python" else f"{job.side.value} Python"
             if name not in ("torch threads", "numpy") or job.side is Side.TORCH:
