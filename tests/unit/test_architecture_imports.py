@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "tools" / "bisectorch"
 CORE = {"model", "seams", "errors"}
-ROOMS = {"history", "build", "measure", "execute", "report", "replay", "tables"}
+ROOMS = {"history", "build", "measure", "execute", "explain", "report", "replay", "tables"}
 ALLOWED: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),
@@ -22,7 +22,11 @@ ALLOWED: dict[str, set[str]] = {
     "asv_plugin": {"bisection", "versus", "conclusion", "knowledge", "search", *ROOMS, *CORE},
     "__main__": {"asv_plugin"},
 }
-THIRD_PARTY = {"search": {"numpy", "scipy"}, "measure.worker": {"asv_runner"}}
+THIRD_PARTY = {
+    "search": {"numpy", "scipy"},
+    "measure.worker": {"asv_runner"},
+    "explain": {"asv_runner", "bisectorch_calls", "bisectorch_operators", "bisectorch_sources"},
+}
 
 
 def modules() -> dict[str, Path]:

@@ -13,11 +13,13 @@ from bisectorch.model import (
     Decision,
     Event,
     Evidence,
+    Explanation,
     Judged,
     MachineState,
     Observation,
     Purpose,
     Quote,
+    Trace,
     TreeFile,
     Workload,
 )
@@ -121,6 +123,25 @@ class Executor(Protocol):
 
     def build(self, commits: Sequence[Commit]) -> Iterator[tuple[Commit, Build | Exception]]:
         """Make these builds, yielding each with its build or its Unbuildable as it ends."""
+
+
+class Explainer(Protocol):
+    """Says why builds differ on a workload, and what a workload reaches."""
+
+    def explain(
+        self,
+        parent: Build,
+        child: Build,
+        workload: Workload,
+        *,
+        levels: tuple[float, float] | None = None,
+        paths: Sequence[str] = (),
+        compiled_differs: bool = True,
+    ) -> Explanation:
+        """Why the workload differs; the explanation's ``reason`` says why it cannot be told."""
+
+    def trace(self, build: Build, workload: Workload, paths: Sequence[str] = ()) -> Trace | None:
+        """Which files of the build the workload reaches; None when it cannot be looked into."""
 
 
 class Recorder(Protocol):

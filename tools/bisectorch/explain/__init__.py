@@ -1,0 +1,6 @@
+"""Why two builds differ: what they execute, what it costs, and what of it changed."""
+
+from bisectorch.explain.explainer import ProfilingExplainer
+from bisectorch.explain.reach import weight
+
+__all__ = ["ProfilingExplainer", "weight"]
