@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 from bisectorch.measure.noise import (
-    Noise,
+    between_builds,
     block_values,
     free_of_blocks,
     paired_levels,
     smallest_resolvable_step,
     within_and_between,
 )
-from bisectorch.model import Run
+from bisectorch.model import Noise, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,3 +204,22 @@ def test_the_resolvable_step_shrinks_with_runs() -> None:
     assert smallest_resolvable_step(noise, 40) == pytest.approx(step / 2, rel=0.01)
     with pytest.raises(ValueError, match="one run"):
         smallest_resolvable_step(noise, 0)
+
+
+def test_the_spread_between_builds_is_recovered() -> None:
+    """1.5 % between builds under 1 % between runs; and none where there is none."""
+    rng = np.random.default_rng(9)
+    blocks = [tuple(range(40))] * 12
+    levels = rng.normal(0, 0.015, 40)
+    means, sigma = between_builds(runs_of(levels.tolist(), blocks, rng))
+    assert sigma == pytest.approx(float(np.std(levels, ddof=1)), rel=0.15)
+    assert np.corrcoef(means, levels)[0, 1] > 0.95
+    _, nothing = between_builds(runs_of([0.0] * 40, blocks, rng))
+    assert nothing < 0.002
+
+
+def test_one_build_has_no_spread() -> None:
+    """Nor has none, nor builds of which none was measured."""
+    assert between_builds({}) == ((), 0.0)
+    assert between_builds({"a": [Run(1.0, "b0")]}) == ((0.0,), 0.0)
+    assert between_builds({"a": [Run(1.0, "b0")], "b": []}) == ((0.0,), 0.0)

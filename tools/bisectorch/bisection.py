@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bisectorch.conclusion import conclude
+from bisectorch.conclusion import NoiseOf, conclude
 from bisectorch.errors import Unbuildable, UsageError
 from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
@@ -54,6 +54,7 @@ def bisect(
     reporter: Reporter,
     free_of_blocks: FreeOfBlocks,
     logs: Logs,
+    noise_of: NoiseOf | None = None,
     gauge: Gauge | None = None,
     anchored: bool = True,
     clock: Callable[[], float] = time.monotonic,
@@ -95,6 +96,7 @@ def bisect(
         searcher,
         free_of_blocks=free_of_blocks,
         logs=logs,
+        noise_of=noise_of,
     )
 
 

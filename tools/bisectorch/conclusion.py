@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
@@ -13,6 +14,8 @@ from bisectorch.model import (
     Decision,
     End,
     Findings,
+    Noise,
+    Run,
     Session,
     SessionHeader,
     Side,
@@ -23,11 +26,19 @@ from bisectorch.model import (
 )
 from bisectorch.seams import Searcher
 
+NoiseOf = Callable[[Mapping[str, Sequence[Run]], Mapping[str, Sequence[float]]], Noise]
+"""How far one workload's runs spread: from its runs by commit, and their freed logarithms."""
+
 
 def conclude(
-    session: Session, searcher: Searcher, *, free_of_blocks: FreeOfBlocks, logs: Logs
+    session: Session,
+    searcher: Searcher,
+    *,
+    free_of_blocks: FreeOfBlocks,
+    logs: Logs,
+    noise_of: NoiseOf | None = None,
 ) -> Findings:
-    """Derive the findings from a session's log alone."""
+    """Derive the findings from a session's log alone; ``noise_of`` tells how far runs spread."""
     header = session.header
     knowledge = Knowledge(session.events, free_of_blocks, logs)
     ended = [event.seconds for event in session.events if isinstance(event, End)]
@@ -35,7 +46,9 @@ def conclude(
         session=header.session,
         range=header.range,
         workloads=tuple(
-            _workload_findings(header, knowledge, workload, searcher)
+            _with_noise(
+                _workload_findings(header, knowledge, workload, searcher), knowledge, noise_of
+            )
             for workload in header.workloads
         ),
         cost=Cost(knowledge.builds, knowledge.run_count, ended[-1] if ended else knowledge.seconds),
@@ -48,6 +61,18 @@ def conclude(
         conditions=knowledge.conditions,
         states=tuple(knowledge.states),
     )
+
+
+def _with_noise(
+    found: WorkloadFindings, knowledge: Knowledge, noise_of: NoiseOf | None
+) -> WorkloadFindings:
+    """The findings with how far the workload's runs spread, where some were repeated."""
+    runs = knowledge.runs[found.workload.name]
+    if noise_of is None or all(len(own) < 2 for own in runs.values()):
+        return found
+    rebuilds = knowledge.rebuilds.get(found.workload.name)
+    noise = replace(noise_of(runs, knowledge.freed(found.workload)), build=rebuilds.sigma if rebuilds else None)
+    return replace(found, noise=noise)
 
 
 def _workload_findings(

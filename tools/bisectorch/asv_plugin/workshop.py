@@ -22,7 +22,7 @@ from bisectorch.history import GitHistory
 from bisectorch.measure import CountingMeasurer, PairedMeasurer
 from bisectorch.measure.counts import find_tool
 from bisectorch.measure.gauge import MachineGauge
-from bisectorch.measure.noise import free_of_blocks, logs
+from bisectorch.measure.noise import free_of_blocks, logs, within_and_between
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, load
@@ -100,7 +100,13 @@ def is_counted(header: SessionHeader) -> bool:
 
 def findings_of(session: Session) -> Findings:
     """What a session's log amounts to, without measuring anything."""
-    return conclude(session, searcher_for(session.header), free_of_blocks=free_of_blocks, logs=logs)
+    return conclude(
+        session,
+        searcher_for(session.header),
+        free_of_blocks=free_of_blocks,
+        logs=logs,
+        noise_of=within_and_between,
+    )
 
 
 def run_session(
@@ -133,6 +139,7 @@ def run_session(
         reporter=reporter,
         free_of_blocks=free_of_blocks,
         logs=logs,
+        noise_of=within_and_between,
         gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
         anchored=not is_counted(session.header),
     )

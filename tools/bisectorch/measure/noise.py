@@ -234,29 +234,65 @@ def _linked_sets(commit: Indices, block: Indices, n_commits: int, n_blocks: int)
     return np.unique(roots, return_inverse=True)[1].astype(np.intp)
 
 
-def within_and_between(runs_by_commit: Mapping[str, Sequence[Run]]) -> Noise:
+MOST_HALVED = 2000
+"""So many runs tell the noise within; a long session has many more, and each costs a while."""
+
+
+def within_and_between(
+    runs_by_commit: Mapping[str, Sequence[Run]],
+    freed: Mapping[str, Sequence[float]] | None = None,
+) -> Noise:
     """Both noise levels of one workload, by the method of moments; zeros when nothing tells.
 
     Within: the level from a run's even samples against that from its odd ones; their squared
     difference over four estimates the variance of the level from all. Between: what the variance
-    of runs about their commit, free of blocks, has beyond it.
+    of runs about their commit, free of blocks, has beyond it. ``freed`` are the values of
+    ``free_of_blocks`` where they are known already.
     """
-    halves = [
-        _level(run.samples[::2], run.number) - _level(run.samples[1::2], run.number)
+    sampled = [
+        run
         for runs in runs_by_commit.values()
         for run in runs
         if len(run.samples) >= 4 and min(run.samples) > 0
     ]
+    halves = [
+        _level(run.samples[::2], run.number) - _level(run.samples[1::2], run.number)
+        for run in sampled[:: max(1, len(sampled) // MOST_HALVED)]
+    ]
     within = _mean_square(halves) / 4.0
     deviations: list[float] = []
     freedom = 0
-    for values in free_of_blocks(runs_by_commit).values():
+    for values in (free_of_blocks(runs_by_commit) if freed is None else freed).values():
         if len(values) > 1:
             mean = math.fsum(values) / len(values)
             deviations += [value - mean for value in values]
             freedom += len(values) - 1
     total = math.fsum(d * d for d in deviations) / freedom if freedom else 0.0
     return Noise(math.sqrt(within), math.sqrt(max(0.0, total - within)))
+
+
+def between_builds(runs_by_build: Mapping[str, Sequence[Run]]) -> tuple[tuple[float, ...], float]:
+    """Several builds of one commit: each one's mean log value, and how far builds spread.
+
+    The spread is the standard deviation of the means, less what the runs alone make of it (method
+    of moments, as for a random effect in an analysis of variance); 0 where nothing is left.
+
+    Args:
+        runs_by_build: the runs of each build, measured in the same blocks.
+    """
+    freed = [values for values in free_of_blocks(runs_by_build).values() if values]
+    means = tuple(math.fsum(values) / len(values) for values in freed)
+    freedom = sum(len(values) - 1 for values in freed)
+    if len(means) < 2:
+        return means, 0.0
+    centre = math.fsum(means) / len(means)
+    of_means = math.fsum((mean - centre) ** 2 for mean in means) / (len(means) - 1)
+    of_runs = 0.0
+    if freedom:
+        pairs = zip(freed, means, strict=True)
+        of_runs = math.fsum((v - mean) ** 2 for values, mean in pairs for v in values) / freedom
+    each = len(freed) / math.fsum(1 / len(values) for values in freed)
+    return means, math.sqrt(max(0.0, of_means - of_runs / each))
 
 
 def smallest_resolvable_step(

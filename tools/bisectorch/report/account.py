@@ -20,6 +20,7 @@ from bisectorch.model import (
     Verdict,
     WorkloadFindings,
 )
+from bisectorch.report import wording
 from bisectorch.report.wording import (
     SHORT,
     count,
@@ -264,6 +265,33 @@ def conditions(findings: Findings) -> str:
     """What was measured with and how the machine was, in one line; empty for older logs."""
     facts = [f"{name} {one_line(text, 60)}" for name, text in findings.conditions.items()]
     return "; ".join([*facts, *filter(None, [state_words(findings.states)])])
+
+
+def noise(found: WorkloadFindings) -> str:
+    """How far runs spread, in one line; empty where too few were repeated to tell."""
+    spread = found.noise
+    if spread is None or not spread.run:
+        return ""
+    parts = [
+        f"{wording.share_of(spread.within)} inside a process",
+        f"{wording.share_of(spread.between)} between processes",
+        *([f"{wording.share_of(spread.build)} between builds"] if spread.build is not None else []),
+    ]
+    return f"one run spreads by {wording.share_of(spread.run)}: {', '.join(parts)}"
+
+
+def instructions(found: WorkloadFindings, culprit: Culprit) -> str:
+    """The effect beside that on instructions, in one line; empty where they were not counted."""
+    if culprit.instructions is None:
+        return ""
+    parent, child = culprit.instructions
+    metric = "time" if found.workload.unit == "seconds" else found.workload.unit
+    more = wording.percent(child / parent)
+    return (
+        f"{wording.percent(culprit.ratio)} {metric}, {more} instructions "
+        f"({wording.quantity(parent, 'instructions')} before, "
+        f"{wording.quantity(child, 'instructions')} after)"
+    )
 
 
 def ticket(findings: Findings) -> str:

@@ -90,6 +90,9 @@ def _head(findings: Findings) -> RenderableType:
         f"{wording.count(cost.builds, 'build')}, {wording.count(cost.runs, 'run')}, "
         f"{wording.duration(cost.seconds)}",
     )
+    measured_with = account.conditions(findings)
+    if measured_with:
+        facts.add_row("measured with", measured_with)
     if not findings.finished:
         facts.add_row(
             "unfinished",
@@ -108,6 +111,9 @@ def _workload(findings: Findings, found: WorkloadFindings) -> Iterator[Renderabl
         yield from _culprit(findings, found, culprit, number)
     yield ""
     yield Padding(_table(findings, found), (0, 2))
+    noise = account.noise(found)
+    if noise:
+        yield Padding(Text(noise, style="dim"), (0, 2))
     broken = account.broken(findings, found)
     if broken:
         yield ""
@@ -177,6 +183,9 @@ def _facts(
         f"{quantity(culprit.delta, unit, sign=True)} "
         f"{wording.interval(*culprit.delta_interval, unit, sign=True)}",
     )
+    counted = account.instructions(found, culprit)
+    if counted:
+        yield "counted", counted
     yield "probability", wording.share(culprit.probability)
     yield from _credible(findings, found, culprit)
     for name, side in (("before", culprit.parent), ("after", culprit.child)):

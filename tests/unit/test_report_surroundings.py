@@ -1,0 +1,90 @@
+"""What reports say of the machine, of noise and of instructions; and say nothing without them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from bisectorch.model import Culprit, Findings, MachineState, Noise
+from bisectorch.report import account
+from bisectorch.report.output import write_report
+from factories import make_findings
+
+FACTS = {"compiler": "GCC 13.3", "threads": "1", "evil": "\x1b[31mred\n"}
+STATES = (
+    MachineState("0.0", 1.0, 0.31, 2400.0, None),
+    MachineState("0.1", 2.0, 1.26, 2600.4, None),
+)
+
+
+def told(findings: Findings, form: str = "text") -> str:
+    """The report."""
+    stream = io.StringIO()
+    write_report(findings, form, stream)
+    return stream.getvalue()
+
+
+def with_culprit(**changes: object) -> Findings:
+    """The usual findings, their first culprit changed."""
+    findings = make_findings()
+    found = findings.workloads[0]
+    first: Culprit = replace(found.culprits[0], **changes)  # type: ignore[arg-type]
+    found = replace(found, culprits=(first, *found.culprits[1:]))
+    return replace(findings, workloads=(found, *findings.workloads[1:]))
+
+
+def test_conditions_and_states_are_one_line() -> None:
+    """Foreign text made harmless, ranges over the blocks, what is not known left out."""
+    findings = replace(make_findings(), conditions=FACTS, states=STATES)
+    line = account.conditions(findings)
+    assert line.startswith("compiler GCC 13.3; threads 1; evil ")
+    assert line.endswith("load 0.3–1.3, 2400–2600 MHz")
+    assert "\x1b" not in line
+    assert "\n" not in line
+    assert "measured with" in told(findings)
+
+
+def test_older_sessions_say_nothing_of_it() -> None:
+    """No empty line, no dash."""
+    assert account.conditions(make_findings()) == ""
+    text = told(make_findings())
+    assert "measured with" not in text
+    assert "spreads by" not in text
+    assert "counted" not in text
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (MachineState("b", 0.0), ""),
+        (MachineState("b", 0.0, float("nan"), None, 51.4), "51 °C"),
+        (MachineState("b", 0.0, 0.0, 0.0, None), "load 0.0, 0 MHz"),
+    ],
+)
+def test_a_state_is_told_as_far_as_it_is_known(state: MachineState, says: str) -> None:
+    """Each part alone."""
+    assert account.state_words([state]) == says
+
+
+def test_instructions_stand_beside_the_effect() -> None:
+    """Both changes, and the counts."""
+    findings = with_culprit(ratio=1.142, instructions=(8.21e6, 9.187e6))
+    found = findings.workloads[0]
+    says = account.instructions(found, found.culprits[0])
+    assert says == (
+        "+14.2 % time, +11.9 % instructions (8.21 M instructions before, 9.19 M instructions after)"
+    )
+    assert "counted" in told(findings)
+
+
+def test_noise_is_told_level_by_level() -> None:
+    """With that between builds where it was measured."""
+    found = make_findings().workloads[0]
+    noisy = replace(found, noise=Noise(0.003, 0.004))
+    assert account.noise(noisy) == (
+        "one run spreads by 0.5 %: 0.3 % inside a process, 0.4 % between processes"
+    )
+    rebuilt = replace(found, noise=Noise(0.003, 0.004, 0.012))
+    assert account.noise(rebuilt).endswith(", 1.2 % between builds")
+    assert account.noise(replace(found, noise=Noise(0.0, 0.0))) == ""
