@@ -142,7 +142,8 @@ def by_name(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_two_commits_on_many_benchmarks(project: Project) -> None:
     """Slower, unchanged and broken ones, saved for asv with their samples; exit 1."""
     old, new = project.shas[0], project.shas[2]
-    code, report, err = project.compared(old, new, "-b", "track|time", "--smallest-step", "10%")
+    asked = ("-b", "track|time", "--smallest-step", "10%", "--seconds", "5m")
+    code, report, err = project.compared(old, new, *asked)
     assert code == 1, err
     found = by_name(report)
     assert found["track_value"]["verdict"] == "different"

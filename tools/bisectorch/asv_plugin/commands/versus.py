@@ -18,6 +18,14 @@ from asv.commands import Command, common_args
 
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
+from bisectorch.asv_plugin.commands.plain import (
+    SKIP,
+    Skipped,
+    add_plain,
+    compare_plain,
+    exit_code,
+    stopping_bisect,
+)
 from bisectorch.asv_plugin.commands.sessions import refuse_changed_benchmarks
 from bisectorch.asv_plugin.machine import identify
 from bisectorch.asv_plugin.results import save_results
@@ -40,8 +48,11 @@ from bisectorch.versus import compare
 MANY_WORKLOADS = 100
 """More than these are compared only when a budget says for how long."""
 
-SAMPLES = 60
+SAMPLES = 40
 """Samples of about 10 ms a run takes: starting a process costs as much as many of them."""
+
+SECONDS = 30.0
+"""The most that measuring one workload takes, where nothing else was said."""
 
 
 class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
@@ -88,10 +99,25 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
             help="Do not save any results, nor the log, to disk.",
         )
         arguments.add_building(parser)
+        add_plain(parser)
         common_args.add_machine(parser)
         common_args.add_environment(parser)
         parser.set_defaults(func=cls.run_from_args)
         return parser
+
+    @classmethod
+    def run_from_args(cls, args: argparse.Namespace) -> int:
+        """A plain command needs no asv project; anything else does."""
+        if not args.exec:
+            return super().run_from_args(args)
+        with stopping_bisect(), ConsoleReporter(sys.stderr) as reporter:
+            try:
+                found = compare_plain(args, reporter)
+            except Skipped as reason:
+                reporter.found(f"{reason}")
+                return SKIP
+        write_versus(found, args.format, sys.stdout, layout_of(args))
+        return exit_code(found, invert=args.invert)
 
     @classmethod
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
@@ -101,6 +127,8 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
             contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
             tempfile.TemporaryDirectory() as scratch,
         ):
+            if args.seconds is None:
+                args.seconds = SECONDS
             if args.dry_run:
                 conf.results_dir = scratch
             arguments.apply_building(conf, args)
@@ -146,7 +174,6 @@ def add_judging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=arguments.duration,
-        default=30.0,
         metavar="TIME",
         help="The most that measuring one benchmark may take. Default: 30s.",
     )
