@@ -36,6 +36,7 @@ class Looker:
         Raises EnvironmentFailure when the interpreter cannot be started.
         """
         self.build = build
+        self._sha = build.sha[:10]
         self._home = tempfile.TemporaryDirectory(prefix="bisectorch-", ignore_cleanup_errors=True)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         command_read, self._command = os.pipe()
@@ -100,7 +101,8 @@ class Looker:
                 f"{self.build.python} cannot import asv_runner ({answer['error']}); "
                 "install asv_runner into that environment"
             )
-        raise Blind(f"{_DURING.get(answer['stage'], 'under the profiler')}: {answer['error']}")
+        where = _DURING.get(answer["stage"], UNDER)
+        raise Blind(f"{self._sha} {where}: {answer['error']}")
 
     def _line(self, command: str, timeout_seconds: float) -> bytes:
         deadline = time.monotonic() + timeout_seconds
@@ -113,7 +115,9 @@ class Looker:
             if not data and self._process.poll() is not None:
                 raise Blind(self._death(command))
             if time.monotonic() > deadline:
-                raise Blind(f"{_place(command)}: no answer within {timeout_seconds:g} s")
+                raise Blind(
+                    f"{self._sha} {_place(command)}: no answer within {timeout_seconds:g} s"
+                )
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = bytearray(rest)
         return bytes(line)
@@ -126,12 +130,12 @@ class Looker:
             how = "closed its connection"
         elif status < 0:
             with contextlib.suppress(ValueError):
-                return f"{_place(command)}: killed by {signal.Signals(-status).name}"
+                return f"{self._sha} {_place(command)}: killed by {signal.Signals(-status).name}"
             how = f"killed by signal {-status}"
         else:
             how = f"exited with status {status}"
         said = self._last_words()
-        return f"{_place(command)}: {how}" + (f": {said}" if said else "")
+        return f"{self._sha} {_place(command)}: {how}" + (f": {said}" if said else "")
 
     def _last_words(self) -> str:
         size = self._output.seek(0, os.SEEK_END)
@@ -141,11 +145,12 @@ class Looker:
         return lines[-1][:200] if lines else ""
 
 
+UNDER = "under the profiler"
 _DURING = {"import": "while importing", "setup": "in setup"}
 
 
 def _place(command: str) -> str:
-    return "while importing or in setup" if command == "load" else "under the profiler"
+    return "while importing or in setup" if command == "load" else UNDER
 
 
 def child_environment(tree: str, given: Mapping[str, str]) -> dict[str, str]:

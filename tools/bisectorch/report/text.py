@@ -13,6 +13,7 @@ from rich.text import Text
 
 from bisectorch.model import Culprit, Findings, Verdict, WorkloadFindings
 from bisectorch.report import account, wording
+from bisectorch.report.why import facts as reasons
 from bisectorch.report.wording import one_line, quantity, short
 
 PIPE_WIDTH = 100
@@ -197,6 +198,9 @@ def _facts(
             f"{wording.count(len(side.values), 'run')}: {wording.quantities(runs, unit)}"
             + (f" and {more} more" if more else ""),
         )
+    if culprit.explanation is not None:
+        for name, words in reasons(culprit.explanation):
+            yield name, one_line(words, SUBJECT_LIMIT)
 
 
 def _credible(

@@ -105,6 +105,16 @@ def add_corroborate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    """``--no-explain``: leave it at naming the culprits."""
+    parser.add_argument(
+        "--explain",
+        action=argparse.BooleanOptionalAction,
+        help="""Look into both builds of every confirmed culprit, and say which functions and
+        operators its step is spent in: some ten seconds a culprit. Default: yes.""",
+    )
+
+
 def memory(text: str) -> int:
     """``16G`` or ``500M`` as bytes."""
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from asv.commands import Command, common_args
 
-from bisectorch.asv_plugin import corroborate
+from bisectorch.asv_plugin import corroborate, explaining
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
@@ -113,6 +113,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             help="Do not save any results, nor the session's log, to disk.",
         )
         arguments.add_corroborate(parser)
+        arguments.add_explain(parser)
         arguments.add_building(parser)
         arguments.add_format(parser)
         common_args.add_parallel(parser)
@@ -224,5 +225,6 @@ def _header(
             "invert": "true" if args.invert else "false",
             **({"metric": args.metric} if args.metric != "value" else {}),
             **corroborate.options(args.corroborate),
+            **explaining.options(args.explain),
         },
     )

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bisectorch.asv_plugin.explaining import explained
 from bisectorch.asv_plugin.results import save_results
 from bisectorch.asv_plugin.workshop import Workshop, is_counted, run_session
 from bisectorch.model import BuildEvent, Event, Findings, Observation, Session, Verdict
 from bisectorch.report.progress import ConsoleReporter
-from bisectorch.report.record import SessionLog, read_events
+from bisectorch.report.record import SessionLog, load, read_events
 
 EXIT = {Verdict.CULPRITS: 0, Verdict.INCONCLUSIVE: 3, Verdict.NO_CHANGE: 1}
 
@@ -34,7 +35,7 @@ def finish_session(
 ) -> Findings:
     """Bisect to the end; whatever was measured is saved for asv, also when it is cut short."""
     try:
-        return run_session(
+        findings = run_session(
             workshop,
             session,
             log,
@@ -42,6 +43,10 @@ def finish_session(
             jobs=jobs,
             attributes=json.loads(session.header.options.get("attributes", "{}")),
         )
+        if not any(found.culprits for found in findings.workloads):
+            return findings
+        recorded = Session(session.header, load(log.path).events)
+        return explained(workshop, recorded, findings, log, reporter)
     except KeyboardInterrupt:
         reporter.found(f"stopped; go on with `bisectorch resume {session.header.session}`")
         raise

@@ -13,7 +13,7 @@ from typing import Any
 from asv.benchmarks import Benchmarks
 from asv.commands import Command, common_args
 
-from bisectorch.asv_plugin import corroborate
+from bisectorch.asv_plugin import corroborate, explaining
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
@@ -79,6 +79,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             help="A new budget, counted from the session's beginning.",
         )
         arguments.add_corroborate(parser)
+        arguments.add_explain(parser)
         arguments.add_building(parser)
         common_args.add_parallel(parser)
         common_args.add_show_stderr(parser)
@@ -98,7 +99,11 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
             if args.budget is not None:
                 header = replace(session.header, budget_seconds=args.budget)
                 session = replace(session, header=header)
-            options = {**session.header.options, **corroborate.options(args.corroborate)}
+            options = {
+                **session.header.options,
+                **corroborate.options(args.corroborate),
+                **explaining.options(args.explain),
+            }
             session = replace(session, header=replace(session.header, options=options))
             arguments.apply_building(conf, args)
             if args.retry_failed:
