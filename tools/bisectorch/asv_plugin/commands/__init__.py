@@ -2,6 +2,7 @@
 
 from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.doctor import Doctor
+from bisectorch.asv_plugin.commands.explain import Explain
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
@@ -13,6 +14,7 @@ __all__ = [
     "Bisect",
     "Demo",
     "Doctor",
+    "Explain",
     "Log",
     "Preview",
     "Replay",
