@@ -25,6 +25,7 @@ from bisectorch.build.failures import Failures
 from bisectorch.build.installed import Difference, Manifest
 from bisectorch.build.interpreter import Interpreter, describe
 from bisectorch.build.learned import Learned
+from bisectorch.build.salted import SaltedBuilder, facts, salted_key
 from bisectorch.build.source import Builder, Recipe, Stopped
 from bisectorch.build.store import Store
 from bisectorch.build.wheel import BaseWheel
@@ -155,6 +156,42 @@ class Ladder:
                 seconds=time.monotonic() - started if made else 0.0,
             )
         raise Unbuildable("its native build is taken away again and again: is the store too small?")
+
+    @property
+    def compiles(self) -> bool:
+        """Whether commits are built from source, and by nothing else."""
+        return self._recipe is not None and self._wheels is None and self._base is None
+
+    def rebuild(self, commit: Commit, salt: int) -> Build:
+        """The commit built from source once more, in the layout of ``salt``; kept in the store.
+
+        Raises Unbuildable where there is no source route or the build fails, EnvironmentFailure
+        as ``provide`` does.
+        """
+        if self._recipe is None:
+            raise Unbuildable("no source route is configured, so nothing can be built again")
+        started = time.monotonic()
+        interpreter = self._target()
+        key = salted_key(salt, self._source_key(commit))
+        name = f"{self._recipe.builder_name(interpreter)}-salted"
+        builder = SaltedBuilder(self._store.root / "builders" / name, self._recipe, self._is_python)
+        made: list[str] = []
+
+        def make(tree: Path) -> None:
+            every = self._trees.files(commit.sha)
+            builder.build(salt, commit.sha, every, tree, self._store.log_path(key), self._say)
+            made.append(key)
+
+        tree = self._store.make(key, make, facts(salt, commit.sha))
+        return Build(
+            sha=commit.sha,
+            route=Route.SOURCE if made else Route.CACHED,
+            tree=str(tree),
+            python=str(self._python),
+            environment=self._environment,
+            key=key,
+            seconds=time.monotonic() - started if made else 0.0,
+        )
 
     def release(self) -> None:
         """Stand on none of the builds provided so far: they may be evicted."""
