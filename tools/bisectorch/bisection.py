@@ -174,6 +174,9 @@ class _Loop:
 
     def probe(self, search: Search, probes: Sequence[Probe]) -> None:
         """Build and measure what the search asked for."""
+        # All at once, so that they can be made side by side.
+        asked = dict.fromkeys(index for probe in probes for index in probe.positions)
+        self._obtain([search.line[index] for index in asked])
         for probe in probes:
             wanted = [search.line[index] for index in self._with_anchors(search, probe)]
             builds = self._obtain(wanted)

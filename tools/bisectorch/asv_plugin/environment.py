@@ -23,7 +23,7 @@ from asv.environment import Environment, EnvironmentUnavailable
 
 from bisectorch.asv_plugin.interpreters import VERSION, find_python
 from bisectorch.asv_plugin.settings import Settings, SourceSettings
-from bisectorch.build import Ladder, Places, Recipe, Step, Store
+from bisectorch.build import MOST_BUILDERS, Ladder, Places, Recipe, Step, Store
 from bisectorch.build.source import DEFAULT_COMMAND
 from bisectorch.errors import BisectorchError, EnvironmentFailure, Unbuildable
 from bisectorch.history import GitHistory
@@ -192,6 +192,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
             return None
         commands = conf.build_command or list(DEFAULT_COMMAND)
         commands = [commands] if isinstance(commands, str) else list(commands)
+        builders = getattr(conf, "bisectorch_builders", 1)
         recipe = Recipe(
             repository=repository,
             python=self._executable,
@@ -209,8 +210,13 @@ class Bisectorch(Environment):  # type: ignore[misc]
             smoke=source.smoke,
             timeout_seconds=source.timeout_seconds,
             memory_bytes=getattr(conf, "bisectorch_build_memory", None) or source.memory_bytes,
+            builders=builders,
         )
-        return recipe if source.jobs is None else replace(recipe, jobs=source.jobs)
+        if source.jobs is not None:
+            return replace(recipe, jobs=source.jobs)
+        if builders < MOST_BUILDERS:  # else it is not known how many share this host
+            return replace(recipe, jobs=max(1, recipe.jobs // builders))
+        return recipe
 
     def _steps(self, commands: Sequence[str], places: Places) -> list[Step]:
         """asv's commands at these places, with asv's variables."""

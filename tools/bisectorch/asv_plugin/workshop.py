@@ -12,12 +12,12 @@ from asv.environment import get_environments
 from asv.repo import get_repo
 
 from bisectorch.asv_plugin.corroborate import Counter, chosen_tool, corroborate
+from bisectorch.asv_plugin.executors import executor_for
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.bisection import bisect
 from bisectorch.build import Ladder
 from bisectorch.conclusion import conclude
 from bisectorch.errors import EnvironmentFailure, UsageError
-from bisectorch.execute import LocalExecutor
 from bisectorch.history import GitHistory
 from bisectorch.measure import CountingMeasurer, PairedMeasurer
 from bisectorch.measure.counts import find_tool
@@ -115,7 +115,6 @@ def run_session(
     log: SessionLog,
     reporter: ConsoleReporter,
     *,
-    jobs: int = 1,
     attributes: Mapping[str, Any] | None = None,
 ) -> Findings:
     """Bisect to the end, going on from what the session's log already holds."""
@@ -128,21 +127,22 @@ def run_session(
         measurer = CountingMeasurer(benchmark_dir, find_tool(), attributes=attributes)
     else:
         measurer = PairedMeasurer(benchmark_dir, core=core, attributes=attributes)
-    findings = bisect(
-        session,
-        history=workshop.history,
-        provider=workshop.ladder,
-        executor=LocalExecutor(workshop.ladder, jobs),
-        measurer=measurer,
-        searcher=searcher_for(session.header),
-        recorder=log,
-        reporter=reporter,
-        free_of_blocks=free_of_blocks,
-        logs=logs,
-        noise_of=within_and_between,
-        gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
-        anchored=not is_counted(session.header),
-    )
+    with executor_for(workshop.conf, workshop.environment.name, workshop.ladder) as executor:
+        findings = bisect(
+            session,
+            history=workshop.history,
+            provider=workshop.ladder,
+            executor=executor,
+            measurer=measurer,
+            searcher=searcher_for(session.header),
+            recorder=log,
+            reporter=reporter,
+            free_of_blocks=free_of_blocks,
+            logs=logs,
+            noise_of=within_and_between,
+            gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
+            anchored=not is_counted(session.header),
+        )
     tool = chosen_tool(session.header)
     if tool is None:
         return findings

@@ -37,6 +37,10 @@ _ATTEMPTS = 8
 """Offers that prove wrong, or builds that are evicted meanwhile, before we say so."""
 
 
+MOST_BUILDERS = 64
+"""Builds side by side from one store."""
+
+
 @dataclass(frozen=True)
 class _Base:
     """One native build that may serve a commit: its key, and what makes it.
@@ -278,7 +282,7 @@ class Ladder:
         return "no route: native files changed and no source route is configured"
 
     def _kind_of_source(self) -> str:
-        is_kept = self._builder().is_kept
+        is_kept = self._builders()[0].is_kept
         return plan.SOURCE_STEP if is_kept else plan.SOURCE_FROM_NOTHING
 
     def _choose(self, commit: Commit, files: tuple[TreeFile, ...]) -> _Choice:
@@ -330,7 +334,8 @@ class Ladder:
 
         def from_source(tree: Path) -> None:
             every = self._trees.files(commit.sha)
-            result = self._builder().build(commit.sha, every, tree, log, self._say)
+            builders = self._builders()
+            result = source.build_by_any(builders, commit.sha, every, tree, log, self._say)
             self._write_manifest(commit, every, files, tree)
             kind = plan.SOURCE_STEP if result.kind == source.STEP else plan.SOURCE_FROM_NOTHING
             self._learned.add(kind, result.seconds)
@@ -473,10 +478,14 @@ class Ladder:
             "bytes": float("inf") if memory is None else float(memory),
         }
 
-    def _builder(self) -> Builder:
+    def _builders(self) -> list[Builder]:
+        """Those that may build side by side, at paths that never change."""
         assert self._recipe is not None
         home = self._store.root / "builders" / self._recipe.builder_name(self._target())
-        return Builder(home, self._recipe, self._is_python)
+        homes = [home, *(home.with_name(f"{home.name}-{n}") for n in range(2, MOST_BUILDERS + 1))]
+        return [
+            Builder(each, self._recipe, self._is_python) for each in homes[: self._recipe.builders]
+        ]
 
     def _known_files(self, commit: Commit) -> tuple[TreeFile, ...] | None:
         with self._lock:

@@ -8,9 +8,10 @@ import re
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +22,15 @@ TICK_SECONDS = 0.1
 
 KEPT_BYTES = 2 << 20
 """A log keeps so much of its beginning, and as much of its end."""
+
+
+_running: set[int] = set()
+_ending = threading.Event()
+_lock = threading.Lock()
+
+
+class Ended(EnvironmentFailure):
+    """A command was ended because nobody wants its result any more: not to be remembered."""
 
 
 class OverLimit(Exception):
@@ -93,6 +103,7 @@ def run(
 
     Raises:
         OverLimit: it was killed, with the reason.
+        Ended: it was ended, by ``ending_all``.
         EnvironmentFailure: it cannot be started.
     """
     try:
@@ -111,6 +122,9 @@ def run(
     output = process.stdout.fileno()
     os.set_blocking(output, False)
     try:
+        with _lock:
+            _running.add(process.pid)
+            _refuse_when_ending()
         started(process.pid)
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
@@ -124,12 +138,28 @@ def run(
                 if time.monotonic() >= next_look:
                     _check(process.pid, deadline, memory_bytes)
                     next_look = time.monotonic() + TICK_SECONDS
+        _refuse_when_ending()
         return process.returncode
     finally:
         kill_group(process.pid)
+        with _lock:
+            _running.discard(process.pid)
         process.wait()
         _drain(output, log)
         process.stdout.close()
+
+
+@contextlib.contextmanager
+def ending_all() -> Iterator[None]:
+    """Meanwhile, the commands that any thread of this process runs or starts are ended."""
+    with _lock:
+        _ending.set()
+        for group in _running:
+            kill_group(group)
+    try:
+        yield
+    finally:
+        _ending.clear()
 
 
 def _drain(output: int, log: CappedLog) -> bool:
@@ -149,6 +179,11 @@ def kill_group(group: int) -> None:
     """Kill every process of a group; one that is gone already is no fault."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
+
+
+def _refuse_when_ending() -> None:
+    if _ending.is_set():
+        raise Ended("the build was ended: it is not wanted any more")
 
 
 def _check(session: int, deadline: float | None, memory_bytes: int | None) -> None:

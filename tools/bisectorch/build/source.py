@@ -45,6 +45,9 @@ isolation, because an isolated build lies at a new random path every time."""
 DEFAULT_REQUIREMENTS = ("setuptools", "wheel")
 SUBMODULE_MODE = "160000"
 
+BUSY_SECONDS = 0.5
+"""How often busy builders are asked again."""
+
 STEP, NOTHING = "step", "nothing"
 """What a build starts from: what the kept checkout holds of another commit's, or nothing."""
 _COMPILER_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
@@ -53,6 +56,10 @@ _CHOOSES = re.compile(
     r"|BUILD_(?:TEST|BINARY|DOCS|SHARED|CAFFE2|PYTHON)|(?:BLAS|MKLROOT|CUDA_HOME)$"
 )
 _COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
+
+
+class Busy(Exception):
+    """A build by this builder is under way."""
 
 
 class Stopped(Unbuildable):
@@ -104,6 +111,7 @@ class Recipe:
         timeout_seconds: how long one build may take.
         memory_bytes: how much memory its processes may hold together, None for any.
         jobs: compilations at the same time.
+        builders: how many builds may be made side by side, each by a builder of its own.
     """
 
     repository: Path
@@ -119,6 +127,7 @@ class Recipe:
     timeout_seconds: float = 4 * 3600.0
     memory_bytes: int | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    builders: int = 1
 
     def key(self, fingerprint: str, interpreter: Interpreter) -> str:
         """The store's key of the native build of one fingerprint."""
@@ -170,6 +179,8 @@ class Builder:
         tree: Path,
         log_path: Path,
         say: Callable[[str], None],
+        *,
+        wait: bool = True,
     ) -> Made:
         """Build one commit and unpack it into the empty directory ``tree``.
 
@@ -181,13 +192,15 @@ class Builder:
             tree: where the installed tree goes.
             log_path: takes all that the tools say, within bounds.
             say: told what takes long.
+            wait: for a build by this builder that is under way.
 
         Raises:
+            Busy: one is, and it was not to be waited for.
             Unbuildable: the commands fail, or take more time or memory than they may.
             EnvironmentFailure: the builder cannot be made.
         """
         self.home.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(self.home / "lock"):
+        with self._lock(wait):
             self._end_orphan()
             with CappedLog(log_path) as log:
                 self._make_environment(log)
@@ -209,6 +222,18 @@ class Builder:
             if "No space left on device" in said:
                 raise EnvironmentFailure(f"the disk is full: free some space ({said})")
             raise Unbuildable(f"{failure.reason}: {said}")
+
+    @contextlib.contextmanager
+    def _lock(self, wait: bool) -> Iterator[None]:
+        lock = filelock.FileLock(self.home / "lock", timeout=-1 if wait else 0)
+        try:
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise Busy from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _attempt(
         self,
@@ -395,6 +420,27 @@ class Builder:
         half = self._state_file.with_suffix(".half")
         half.write_text(json.dumps(state), "utf-8")
         half.replace(self._state_file)
+
+
+def build_by_any(
+    builders: Sequence[Builder],
+    sha: str,
+    files: Sequence[TreeFile],
+    tree: Path,
+    log_path: Path,
+    say: Callable[[str], None],
+) -> Made:
+    """Build by the first of these that is free, waiting for one; raises what ``build`` does.
+
+    The first has built most and starts from most; a process that was killed leaves it free.
+    """
+    if len(builders) == 1:
+        return builders[0].build(sha, files, tree, log_path, say)
+    while True:
+        for builder in builders:
+            with contextlib.suppress(Busy):
+                return builder.build(sha, files, tree, log_path, say, wait=False)
+        time.sleep(BUSY_SECONDS)
 
 
 def compiler_identity(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -1,5 +1,6 @@
 """Where builds are made."""
 
+from bisectorch.execute.dask import DaskExecutor, connect
 from bisectorch.execute.local import LocalExecutor
 
-__all__ = ["LocalExecutor"]
+__all__ = ["DaskExecutor", "LocalExecutor", "connect"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 
 from bisectorch.errors import BisectorchError
 from bisectorch.model import Build, Commit
@@ -14,22 +15,40 @@ class LocalExecutor:
     """Makes builds in this process, never while anything is measured.
 
     Args:
-        provider: makes one build.
+        provider: makes one build; safe to use from ``jobs`` threads.
         jobs: how many builds at the same time.
+        ending: entered when builds under way are not wanted any more, and left when they ended.
     """
 
-    def __init__(self, provider: Provider, jobs: int = 1) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        jobs: int = 1,
+        ending: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._provider = provider
-        self._jobs = max(1, jobs)
+        self._ending = ending
+        self.width = max(1, jobs)
 
     def build(self, commits: Sequence[Commit]) -> Iterator[tuple[Commit, Build | Exception]]:
-        """Make these builds in order; a fault is yielded in the build's place."""
-        if self._jobs == 1 or len(commits) < 2:
+        """Make these builds; a fault is yielded in the build's place.
+
+        Closing the generator, like any exception, ends what is under way.
+        """
+        if self.width == 1 or len(commits) < 2:
             for commit in commits:
                 yield commit, self._attempt(commit)
             return
-        with ThreadPoolExecutor(self._jobs) as pool:
-            yield from zip(commits, pool.map(self._attempt, commits), strict=True)
+        pool = ThreadPoolExecutor(self.width)
+        done = False
+        try:
+            futures = {pool.submit(self._attempt, commit): commit for commit in commits}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+            done = True
+        finally:
+            with nullcontext() if done else self._ending():
+                pool.shutdown(cancel_futures=True)
 
     def _attempt(self, commit: Commit) -> Build | Exception:
         try:

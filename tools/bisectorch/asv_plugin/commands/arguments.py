@@ -7,6 +7,7 @@ import re
 import shlex
 from typing import Any
 
+from bisectorch.asv_plugin.executors import builders_for
 from bisectorch.asv_plugin.settings import read_size
 from bisectorch.errors import UsageError
 from bisectorch.report.output import FORMATS
@@ -138,7 +139,19 @@ def add_building(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """``--dask``: builds on other hosts, or on several workers of this one."""
+    parser.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="""Build on the workers of a Dask cluster: tcp://HOST:PORT of its scheduler, or
+        local:2 for two workers on this host.""",
+    )
+
+
 def apply_building(conf: Any, args: argparse.Namespace) -> None:
     """Put what was said about builds where the environment finds it."""
+    conf.bisectorch_dask = getattr(args, "dask", None)
+    conf.bisectorch_builders = builders_for(getattr(args, "parallel", 1), conf.bisectorch_dask)
     conf.bisectorch_retry_failed = args.retry_failed
     conf.bisectorch_build_memory = args.build_memory

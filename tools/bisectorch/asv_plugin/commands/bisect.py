@@ -117,6 +117,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
         arguments.add_building(parser)
         arguments.add_format(parser)
         common_args.add_parallel(parser)
+        arguments.add_cluster(parser)
         common_args.add_show_stderr(parser)
         common_args.add_machine(parser)
         common_args.add_environment(parser)
@@ -173,7 +174,6 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
                 log,
                 reporter,
                 benchmarks,
-                jobs=args.parallel,
                 show_stderr=args.show_stderr,
             )
         if args.releases:

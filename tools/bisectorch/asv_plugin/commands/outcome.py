@@ -30,7 +30,6 @@ def finish_session(
     reporter: ConsoleReporter,
     benchmarks: Mapping[str, Mapping[str, Any]],
     *,
-    jobs: int,
     show_stderr: bool,
 ) -> Findings:
     """Bisect to the end; whatever was measured is saved for asv, also when it is cut short."""
@@ -40,7 +39,6 @@ def finish_session(
             session,
             log,
             reporter,
-            jobs=jobs,
             attributes=json.loads(session.header.options.get("attributes", "{}")),
         )
         if not any(found.culprits for found in findings.workloads):

@@ -82,6 +82,7 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
         arguments.add_explain(parser)
         arguments.add_building(parser)
         common_args.add_parallel(parser)
+        arguments.add_cluster(parser)
         common_args.add_show_stderr(parser)
         parser.set_defaults(func=cls.run_from_args)
         return parser
@@ -117,7 +118,6 @@ class Resume(TeachingErrors, Command):  # type: ignore[misc]
                 log,
                 reporter,
                 benchmarks,
-                jobs=args.parallel,
                 show_stderr=args.show_stderr,
             )
         write_report(findings, args.format, sys.stdout)
