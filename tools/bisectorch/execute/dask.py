@@ -214,7 +214,7 @@ def connect(where: str) -> Iterator[Any]:
         )
     try:
         import dask
-        import distributed
+        from distributed import Client, LocalCluster
     except ImportError as error:
         raise EnvironmentFailure(
             "--dask needs dask.distributed: pip install 'bisectorch[dask]'"
@@ -229,7 +229,8 @@ def connect(where: str) -> Iterator[Any]:
         try:
             address = where
             if is_local:
-                cluster = distributed.LocalCluster(
+                make: Any = LocalCluster
+                cluster = make(
                     n_workers=int(rest),
                     threads_per_worker=1,
                     processes=True,
@@ -238,7 +239,8 @@ def connect(where: str) -> Iterator[Any]:
                     silence_logs=50,
                 )
                 address = stack.enter_context(cluster).scheduler_address
-            client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            join: Any = Client
+            client = join(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise EnvironmentFailure(
                 f"no Dask scheduler answers at {where}: start one with `dask scheduler`, "
