@@ -11,7 +11,9 @@ import pytest
 from asv import util
 from asv.publishing import OutputPublisher
 from bisectorch.asv_plugin import publisher
-from bisectorch.asv_plugin.publisher import Culprits, graph_url, link_from_asv
+from bisectorch.asv_plugin.publisher import Culprits, graph_url
+from bisectorch.asv_plugin.publishing import libraries, marks
+from bisectorch.asv_plugin.publishing.marks import edit_pages
 from bisectorch.errors import UsageError
 from bisectorch.model import Findings, Session, Workload
 from bisectorch.report.record import SessionLog, log_path
@@ -31,6 +33,8 @@ def conf(tmp_path: Path) -> SimpleNamespace:
         html_dir=str(html),
         project="pytorch",
         show_commit_url="https://example.org/commit/",
+        env_dir=str(tmp_path / "env"),
+        repo="repo",
         bisectorch={"sessions_dir": str(tmp_path / "logs")},
     )
 
@@ -39,7 +43,8 @@ def conf(tmp_path: Path) -> SimpleNamespace:
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What asv's log warns of."""
     seen: list[str] = []
-    monkeypatch.setattr(publisher.log, "warning", seen.append)
+    for module in (publisher, marks, libraries):
+        monkeypatch.setattr(module.log, "warning", seen.append)
     return seen
 
 
@@ -67,7 +72,7 @@ def add_session(tmp_path: Path, name: str) -> Path:
 
 def publish(conf: SimpleNamespace) -> str:
     """Publish and return the list of culprits."""
-    Culprits.publish(conf, None, BENCHMARKS, None, None)
+    Culprits.publish(conf, object(), BENCHMARKS, None, None)
     return (Path(conf.html_dir) / "culprits" / "index.html").read_text(encoding="utf-8")
 
 
@@ -84,13 +89,26 @@ def test_sessions_become_pages(conf: SimpleNamespace, tmp_path: Path, warnings: 
     add_session(tmp_path, "one")
     add_session(tmp_path, "two")
     index = publish(conf)
-    assert "6 changes" in index
+    assert "3 changes" in index
+    assert "in 2 sessions" in index
     assert warnings == []
     culprit = make_findings().workloads[0].culprits[0]
-    (page,) = Path(conf.html_dir).glob(f"culprits/one/*/{culprit.commit.sha}.html")
-    text = page.read_text(encoding="utf-8")
-    graph = "../../../index.html#linear.Linear.time_backward?p-batch=1&amp;p-features=10"
-    assert f'href="{graph}"' in text
+    for name in ("one", "two"):
+        (page,) = Path(conf.html_dir).glob(f"culprits/{name}/*/{culprit.commit.sha}.html")
+        assert culprit.command.replace("'", "&#39;") in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("concluded")
+def test_findings_are_kept(conf: SimpleNamespace, tmp_path: Path) -> None:
+    """A log that did not change is not concluded again; what it says stays the same."""
+    add_session(tmp_path, "one")
+    before = publish(conf)
+
+    def refuse(session: Session) -> Findings:
+        raise AssertionError("concluded again")
+
+    Culprits.conclude = staticmethod(refuse)  # the fixture takes it back
+    assert publish(conf) == before
 
 
 @pytest.mark.usefixtures("concluded")
@@ -131,10 +149,10 @@ def test_a_wrong_setting_is_named(conf: SimpleNamespace) -> None:
 def test_asvs_navigation_gets_one_link(conf: SimpleNamespace, warnings: list[str]) -> None:
     """Once, after Regressions, and on the page that asv shows without a network."""
     html = Path(conf.html_dir)
-    link_from_asv(html)
+    edit_pages(html)
     once = (html / "index.html").read_bytes(), (html / "error.html").read_bytes()
     assert all(page.count(b'href="culprits/index.html"') == 1 for page in once)
-    link_from_asv(html)
+    edit_pages(html)
     assert ((html / "index.html").read_bytes(), (html / "error.html").read_bytes()) == once
     assert warnings == []
 

@@ -13,10 +13,12 @@ import pytest
 from bisectorch.errors import EnvironmentFailure
 from bisectorch.model import Findings
 from bisectorch.report import wording
-from bisectorch.report.pages import Problem, Site, entries, slug, write_pages
+from bisectorch.report.folder import Folder
+from bisectorch.report.pages import Problem, Site, _Pages, entries, slug, write_pages
+from bisectorch.report.parts import Made, Parts
 from factories import CREATED, HOSTILE, make_findings, make_hostile_findings
+from sites import SITE, explained, make_edition, write_site
 
-SITE = Site("pytorch", "https://example.org/commit/", lambda w: f"index.html#{w.benchmark}")
 VOID = {"meta", "link", "img", "br", "wbr", "input", "hr"}
 
 
@@ -58,31 +60,56 @@ class Page(HTMLParser):
                     yield attributes[name]
 
 
-def publish(directory: Path, sessions: list[Findings], *args: object) -> list[Page]:
-    """The parsed pages of these sessions."""
-    written = write_pages(directory / "culprits", sessions, *(args or (SITE,)))
+def publish(
+    directory: Path, sessions: list[Findings], *args: object, results: bool = False
+) -> list[Page]:
+    """The parsed pages of these sessions; with ``results`` those of asv's results too."""
+    written = write_site(directory / "culprits", sessions, *(args or (SITE,)), results=results)
     return [Page(path) for path in written if path.suffix == ".html"]
 
 
-def test_every_culprit_has_a_page_in_the_list(tmp_path: Path) -> None:
-    """Newest session first, in a session the newest commit first."""
+def own_links(page: Page) -> list[str]:
+    """Links to pages of culprits."""
+    return [url for url in page.urls() if re.search(r"^[^:]*/[0-9a-f]{40}\.html$", url)]
+
+
+def test_every_culprit_is_in_the_list_under_its_commit(tmp_path: Path) -> None:
+    """The newest commit first; what an earlier session found too is one more link."""
     earlier = make_findings("a", CREATED - 1e6)
     index, *pages = publish(tmp_path, [earlier, make_findings()])
-    listed = [url for url in index.urls() if re.search(r"/[0-9a-f]{40}\.html$", url)]
-    listed = [url for url in listed if not url.startswith("https:")]
-    assert listed == [entry.path for entry in entries([make_findings(), earlier])]
-    assert len(listed) == 6
-    order = [c.commit.subject for c in make_findings().workloads[0].culprits]
-    assert [index.text.index(subject) for subject in (order[0], order[2], order[1])] == sorted(
-        index.text.index(subject) for subject in order
+    newest, older = (
+        [entry.path for entry in entries([findings])] for findings in (make_findings(), earlier)
     )
-    assert len(pages) == 2 + 6
+    by_date = sorted(
+        zip(newest, older, entries([make_findings()]), strict=True),
+        key=lambda both: -both[2].culprit.commit.date_seconds,
+    )
+    expected = [path for new, old, _ in by_date for path in (new, new, old)]
+    assert own_links(index) == expected
+    assert "3 changes" in index.text
+    assert len([page for page in pages if re.fullmatch("[0-9a-f]{40}", page.path.stem)]) == 6
+
+
+def test_one_commit_found_for_two_workloads_is_one_group(tmp_path: Path) -> None:
+    """Its subject stands once, with a row a workload."""
+    usual = make_findings()
+    first = usual.workloads[0]
+    other = replace(first.workload, benchmark="linear.Linear.time_forward")
+    again = replace(first, workload=other, culprits=first.culprits[:1])
+    index, *_ = publish(tmp_path, [replace(usual, workloads=(first, again))])
+    subject = first.culprits[0].commit.subject
+    assert index.text.count(subject) == 1
+    assert "2 workloads" in index.text
+    rows = [a for tag, a in index.elements if tag == "tr" and a.get("class") == "effect-row"]
+    assert len(rows) == 4
+    groups = [tag for tag, _ in index.elements if tag == "tbody"]
+    assert len(groups) == 3 + 1  # and that of the sessions
 
 
 def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
     """No page refers to a file that was not written, nor to anything outside but commits."""
     (tmp_path / "index.html").write_text("asv's own")
-    for page in publish(tmp_path, [make_findings(), make_hostile_findings()]):
+    for page in publish(tmp_path, [make_findings(), make_hostile_findings()], results=True):
         for url in page.urls():
             parts = urlsplit(url)
             if parts.scheme in {"https", "data"}:
@@ -94,12 +121,15 @@ def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
 
 
 def test_pages_need_no_script_and_no_network(tmp_path: Path) -> None:
-    """No script, no event handler, nothing embedded from elsewhere."""
-    for page in publish(tmp_path, [make_findings(), make_hostile_findings()]):
+    """Scripts are files of ours; no event handler, no target of a form, nothing from elsewhere."""
+    for page in publish(tmp_path, [make_findings(), make_hostile_findings()], results=True):
         for tag, attributes in page.elements:
-            assert tag not in {"script", "iframe", "object", "embed", "form"}
+            assert tag not in {"iframe", "object", "embed", "base"}
             assert not [name for name in attributes if name.startswith("on")]
-            if tag in {"img", "link"}:
+            assert not {"action", "formaction"} & attributes.keys()
+            if tag == "script":
+                assert re.fullmatch(r"(\.\./)*(site|compare)\.js", attributes["src"])
+            if tag in {"img", "link", "script"}:
                 source = attributes.get("src") or attributes.get("href", "")
                 assert not urlsplit(source).netloc
     style = (tmp_path / "culprits" / "style.css").read_text()
@@ -159,9 +189,13 @@ def test_a_culprits_page_holds_every_fact(tmp_path: Path) -> None:
         findings.workloads[0].culprits[0].commit.sha,
         findings.workloads[0].culprits[1].commit.sha,
     ]
-    (image,) = [a for tag, a in page.elements if tag == "img"]
-    assert "At bad65bb71f" not in image["alt"] or "+31.0 %" in image["alt"]
-    assert "91 runs of 13 commits" in image["alt"]
+    words = [a.get("aria-label", "") for tag, a in page.elements if tag == "svg"]
+    assert any("91 runs of 13 commits" in each and "+31.0 %" in each for each in words)
+    assert "https://example.org/commit/" in "".join(
+        a.get("xlink:href", "") for tag, a in page.elements if tag == "a"
+    )
+    assert "#1935" in page.text
+    assert "torch/nn/functional.py" in page.text
 
 
 def test_sessions_without_culprits_and_broken_logs_are_listed(tmp_path: Path) -> None:
@@ -182,7 +216,7 @@ def test_sessions_without_culprits_and_broken_logs_are_listed(tmp_path: Path) ->
 
 def test_a_site_without_sessions_says_how_to_begin(tmp_path: Path) -> None:
     """The page exists before anything is bisected."""
-    (index,) = publish(tmp_path, [])
+    index, *_ = publish(tmp_path, [])
     assert "bisectorch bisect" in index.text
 
 
@@ -192,6 +226,8 @@ def test_reports_lie_beside_the_session(tmp_path: Path) -> None:
     home = tmp_path / "culprits" / make_findings().session
     assert (home / "report.json").read_text().startswith('{\n  "version": 1')
     assert (home / "report.md").read_text(encoding="utf-8").startswith("# v0.1.12..master")
+    assert (home / "comment.md").read_text(encoding="utf-8").startswith("### Performance: ")
+    assert "<testsuites>" in (home / "junit.xml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -215,6 +251,65 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_pages_are_deterministic(tmp_path: Path) -> None:
     """The same sessions give the same bytes."""
-    one = write_pages(tmp_path / "1", [make_findings()], SITE)
-    two = write_pages(tmp_path / "2", [make_findings()], SITE)
+    one = write_site(tmp_path / "1", [make_findings()])
+    two = write_site(tmp_path / "2", [make_findings()])
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+def test_an_explained_culprit_names_its_first_cause(tmp_path: Path) -> None:
+    """What grew, its share, what stays unexplained, and which changed files ran."""
+    findings = explained(make_findings())
+    culprit = findings.workloads[0].culprits[0]
+    (page,) = [
+        page for page in publish(tmp_path, [findings]) if page.path.stem == culprit.commit.sha
+    ]
+    why = page.text.partition("Why")[2]
+    for fact in ("Linear.forward", "74 %", "unexplained", "14 %", "1 → 3", "not executed"):
+        assert fact in why, fact
+    assert any("aten::op0" in a.get("aria-label", "") for tag, a in page.elements if tag == "svg")
+
+
+def written(tmp_path: Path, findings: list[Findings], known: Made) -> tuple[Folder, Made]:
+    """One more publish into the same folder."""
+    folder = Folder(tmp_path)
+    edition = make_edition(findings, results=False)
+    return folder, write_pages(edition, folder, "culprits/", known)
+
+
+def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
+    """A new session costs its own pages, its neighbours' and the lists."""
+    earlier = make_findings("a", CREATED - 1e6)
+    first, known = written(tmp_path, [earlier], {})
+    again, known = written(tmp_path, [earlier], known)
+    assert again.written == 0
+    assert again.names == first.names
+    more, known = written(tmp_path, [earlier, make_findings()], known)
+    new = make_findings().session
+    fresh = {name for name in more.names if name.startswith(f"culprits/{new}/")}
+    assert len(fresh) > 20
+    assert more.written <= len(fresh) + 25
+    (tmp_path / "culprits" / new / "report.json").unlink()
+    healed, _ = written(tmp_path, [earlier, make_findings()], known)
+    assert (tmp_path / "culprits" / new / "report.json").is_file()
+    assert healed.written == 1
+
+
+def test_long_lists_are_split(tmp_path: Path) -> None:
+    """No page outgrows what a reader wants to load; every culprit is on one of them."""
+    sessions = []
+    for number in range(60):
+        usual = make_findings(f"s{number:02}", CREATED + number)
+        first = usual.workloads[0]
+        culprits = tuple(
+            replace(c, commit=replace(c.commit, sha=f"{number:02}{c.commit.sha[2:]}"))
+            for c in first.culprits
+        )
+        sessions.append(replace(usual, workloads=(replace(first, culprits=culprits),)))
+    edition = make_edition(sessions, results=False)
+    names = [name for name, _ in _Pages(edition, Parts(Folder(tmp_path), "", {}))._lists()]
+    contents = dict(_Pages(edition, Parts(Folder(tmp_path), "", {}))._lists())
+    assert [name for name in names if name.endswith(".html")][:2] == ["index.html", "page-2.html"]
+    assert all(len(content) < 500_000 for content in contents.values())
+    rows = sum(contents[name].count(b"effect-row") for name in ("index.html", "page-2.html"))
+    assert rows == 180
+    assert b"page-2.html" in contents["index.html"]

@@ -76,6 +76,7 @@ class Settings:
         classes: how the project's files are divided.
         source: how commits are built from source, or None when they are not; by default they
             are, unless there is a base wheel.
+        site_address: where the published site will be served, for its feeds; empty if unknown.
     """
 
     store: Path = field(default_factory=default_store)
@@ -86,6 +87,7 @@ class Settings:
     most_bytes: int = DEFAULT_MOST_BYTES
     requirements: tuple[str, ...] = ()
     wheels: WheelSources | None = None
+    site_address: str = ""
 
     @classmethod
     def from_conf(cls, conf: object) -> Settings:
@@ -104,6 +106,7 @@ class Settings:
             "classes",
             "wheels",
             "source",
+            "site_address",
         )
         classes = section.inner("classes")
         classes.allow("preset", "python_only", "irrelevant")
@@ -132,7 +135,17 @@ class Settings:
             most_bytes=section.size("store_size") or DEFAULT_MOST_BYTES,
             requirements=section.texts("requirements", ()),
             wheels=(_wheels(section.inner("wheels"), conf) if section.has("wheels") else None),
+            site_address=_address(section.text("site_address") or ""),
         )
+
+
+def _address(text: str) -> str:
+    if text and not text.startswith(("https://", "http://")):
+        raise UsageError(
+            "asv.conf.json: bisectorch.site_address must begin with https:// or http://, "
+            f"not {text!r}"
+        )
+    return text
 
 
 def _wheels(section: _Section, conf: object) -> WheelSources:

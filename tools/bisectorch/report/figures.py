@@ -7,11 +7,12 @@ Design", 2008, darkened or lightened for contrast), and nothing is told by colou
 
 from __future__ import annotations
 
+import html
 import io
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,24 @@ class _Scene:
     unit: str
     measured: tuple[account.Measured, ...]
     broken: tuple[int, ...]
+    url: Callable[[str], str | None] = lambda sha: None
 
 
-def levels_figure(findings: Findings, found: WorkloadFindings) -> Figure:
+def levels_figure(
+    findings: Findings,
+    found: WorkloadFindings,
+    url: Callable[[str], str | None] = lambda sha: None,
+) -> Figure:
     """One workload's levels and every run against the commits, with its culprits marked.
+
+    ``url`` tells a commit's page; in an SVG each run then links to its commit.
 
     Commits stand side by side, oldest first; each run is a point, the levels a line in a band
     of the posterior's interval. Along the bottom a tick is an unmeasured commit and a cross one
     that could not be measured. Drawn in the light colours; :func:`svg` adds the dark ones.
     """
-    scene = _scene(findings, found)
-    with mpl.rc_context(_STYLE):
+    scene = replace(_scene(findings, found), url=url)
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
         axes = figure.add_subplot()
         _draw_levels(axes, scene)
@@ -89,10 +97,14 @@ def levels_figure(findings: Findings, found: WorkloadFindings) -> Figure:
         rows = _draw_culprits(axes, scene)
         figure.set_figheight(_HEIGHT + _ROW * rows)
         _dress(axes, scene, rows)
-        # Laid out here, once: laid out at each drawing, bytes would depend on those before.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        settle(figure)
     return figure
+
+
+def settle(figure: Figure) -> None:
+    """Lay out once: laid out at each drawing, bytes would depend on those before."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 def alt_text(findings: Findings, found: WorkloadFindings) -> str:
@@ -125,16 +137,36 @@ def svg(figure: Figure) -> bytes:
     It follows the reader's preference for dark or light, alone and inside a page.
     """
     stream = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     head, tag, rest = stream.getvalue().partition(b"<defs>")
     return head + _DARK_SHEET.encode() + tag + rest
 
 
+_OUTSIDE = re.compile(rb"\A.*?(?=<svg )", re.DOTALL)
+_METADATA = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
+_IDENTIFIER = re.compile(rb'(\bid="|url\(#|href="#)')
+_LINK = re.compile(rb'<a xlink:href="')
+
+
+def inside_page(drawn: bytes, name: str, words: str) -> bytes:
+    """An SVG of ours as part of a page: its identifiers made its own, its words for all readers.
+
+    ``name`` tells it from other figures of the page. Its links are reached by pointing, not by
+    the keyboard: each commit is also linked from a table.
+    """
+    body = _METADATA.sub(b"", _OUTSIDE.sub(b"", drawn))
+    mark = name.encode("ascii") + b"-"
+    body = _IDENTIFIER.sub(lambda found: found[1] + mark, body)
+    body = _LINK.sub(b'<a tabindex="-1" aria-hidden="true" xlink:href="', body)
+    label = html.escape(words).encode("utf-8", "replace")
+    return body.replace(b"<svg ", b'<svg role="group" aria-label="' + label + b'" ', 1)
+
+
 def png(figure: Figure, dpi: int = 160) -> bytes:
     """The figure as a PNG on white, with the same bytes for the same figure."""
     stream = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(
             stream, format="png", dpi=dpi, facecolor=LIGHT["ground"], metadata={"Software": None}
         )
@@ -159,7 +191,7 @@ def save_figure(findings: Findings, path: Path) -> None:
             raise EnvironmentFailure(f"cannot write {target}: {error.strerror}") from error
 
 
-_STYLE: Any = {
+STYLE: Any = {
     "svg.hashsalt": "bisectorch",
     "svg.fonttype": "none",
     "font.family": ["DejaVu Sans"],
@@ -235,16 +267,20 @@ def _draw_levels(axes: Axes, scene: _Scene) -> None:
 def _draw_runs(axes: Axes, scene: _Scene) -> None:
     # A commit's runs stand side by side in the order they were made, so that each is seen.
     points = [
-        (point.position + SPREAD * ((turn + 0.5) / len(point.values) - 0.5), value / scene.size)
+        (
+            point.position + SPREAD * ((turn + 0.5) / len(point.values) - 0.5),
+            value / scene.size,
+            scene.url(point.commit.sha),
+        )
         for point in scene.measured
         for turn, value in enumerate(point.values)
     ]
     if not points:
         axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, ha="center")
         return
-    axes.scatter(
-        [x for x, _ in points],
-        [y for _, y in points],
+    drawn = axes.scatter(
+        [x for x, _, _ in points],
+        [y for _, y, _ in points],
         s=11,
         color=LIGHT["run"],
         linewidths=0,
@@ -252,6 +288,8 @@ def _draw_runs(axes: Axes, scene: _Scene) -> None:
         label="one run",
         zorder=3,
     )
+    if any(link for _, _, link in points):
+        drawn.set_urls([link for _, _, link in points])
 
 
 def _draw_floor(axes: Axes, scene: _Scene) -> None:

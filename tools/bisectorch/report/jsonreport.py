@@ -124,7 +124,7 @@ def _number(value: float) -> float | None:
 def instant(seconds: float) -> str | None:
     """An instant as RFC 3339 writes it, in UTC; None outside the calendar."""
     try:
-        instant = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+        moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
     except (ValueError, OverflowError, OSError):
         return None
-    return instant.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -70,7 +70,7 @@ def _workload(findings: Findings, found: WorkloadFindings) -> Iterator[str]:
     yield f"**{text(verdict[:1].upper() + verdict[1:])}**"
     for number, culprit in enumerate(found.culprits, start=1):
         yield from _culprit(findings, found, culprit, number)
-    yield _table(
+    yield table(
         ("commit", "time" if unit == "seconds" else text(unit)),
         ((text(row.label), quantity(row.value, unit)) for row in account.table(findings, found)),
         right=(1,),
@@ -126,13 +126,14 @@ def _culprit(
     if culprit.merge is not None:
         merge = culprit.merge
         rows.insert(1, ("merged by", f"{code(short(merge.sha))} {text(merge.subject)}"))
-    yield _table(("", ""), rows)
+    yield table(("", ""), rows)
     yield block(culprit.command)
 
 
-def _table(
+def table(
     heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: tuple[int, ...] = ()
 ) -> str:
+    """A table of cells that are markdown already; ``right`` names columns of numbers."""
     rule = ("--:" if column in right else "---" for column in range(len(heads)))
     lines = [heads, tuple(rule), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

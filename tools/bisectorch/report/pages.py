@@ -1,268 +1,352 @@
-"""The published pages: the list of culprits, a page a session, and a page a culprit.
+"""The published pages: culprits, sessions, workloads and comparisons.
 
-Static HTML with one style sheet, no script and no request off the site. Text from commits,
-authors, machines and logs is foreign: templates escape it, and marks that act instead of
-showing are spelt out.
+Static HTML that needs no script; scripts of ours only sort, filter and compare what is there.
+Nothing is asked of another site.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from bisectorch.errors import EnvironmentFailure
-from bisectorch.model import Culprit, Findings, Verdict, Workload, WorkloadFindings
-from bisectorch.report import account, figures, jsonreport, markdown, wording
-from bisectorch.report.wording import one_line
+from bisectorch.model import Culprit, Findings, WorkloadFindings
+from bisectorch.report import (
+    account,
+    charts,
+    comment,
+    drawings,
+    exports,
+    feeds,
+    figures,
+    jsonreport,
+    junit,
+    markdown,
+    tables,
+    told,
+)
+from bisectorch.report.compare_pages import Comparisons, SnapshotSource
+from bisectorch.report.folder import Folder
+from bisectorch.report.parts import File, Made, Parts
+from bisectorch.report.render import TEMPLATES, Renderer, largest
+from bisectorch.report.site import (
+    Entry,
+    Problem,
+    Site,
+    by_commit,
+    culprit_path,
+    entries,
+    figures_path,
+    home,
+    latest,
+    slug,
+)
+from bisectorch.report.told import Told
+from bisectorch.report.workload_pages import WorkloadPages, WorkloadSource
 
-TITLE_LIMIT = 120
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+__all__ = [
+    "Edition",
+    "Entry",
+    "Problem",
+    "Site",
+    "SnapshotSource",
+    "WorkloadSource",
+    "culprit_path",
+    "entries",
+    "slug",
+    "write_pages",
+]
+
+PAGE = 150
+"""Commits on one page of the list."""
+RECENT = 10
+"""Sessions told of on the first page."""
+SCRIPTS = ("site.js", "compare.js")
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A session log that could not be published, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Site:
-    """What the pages are about and where their links lead.
+class Edition:
+    """Everything that one publish tells.
 
     Attributes:
-        project: the project's name.
-        show_commit_url: a commit's page is this followed by its object name; only http and
-            https are linked to.
-        graph_url: the page of a workload's graph, relative to the site's root; None for none.
+        site: the site's own facts.
+        sessions: every session.
+        problems: logs that could not be read.
+        workloads: what asv's results hold of each workload.
+        snapshots: what they hold of each commit.
+        places: where each commit stands in the history.
+        stamp: of the program; another one makes every page anew.
     """
 
-    project: str
-    show_commit_url: str = ""
-    graph_url: Callable[[Workload], str | None] = lambda workload: None
-
-    def commit_url(self, sha: str) -> str | None:
-        """The commit's page in the project's forge, where there is one."""
-        if urlsplit(self.show_commit_url).scheme not in {"http", "https"}:
-            return None
-        return self.show_commit_url + quote(sha, safe="")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One culprit on the site, with its page's path below the pages' folder."""
-
-    findings: Findings
-    found: WorkloadFindings
-    culprit: Culprit
-    path: str
-
-
-@dataclass(frozen=True)
-class Bar:
-    """An effect and its interval as places on a scale from 0 to 100, with no change at 50."""
-
-    low: float
-    middle: float
-    high: float
+    site: Site
+    sessions: Sequence[Told] = ()
+    problems: Sequence[Problem] = ()
+    workloads: Sequence[WorkloadSource] = ()
+    snapshots: Sequence[SnapshotSource] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
+    stamp: str = ""
 
 
 def write_pages(
-    directory: Path,
-    sessions: Sequence[Findings],
-    site: Site,
-    problems: Sequence[Problem] = (),
-) -> tuple[Path, ...]:
-    """Write the pages into ``directory`` and return what was written, the list of culprits first.
+    edition: Edition, folder: Folder, prefix: str = "", known: Made | None = None
+) -> Made:
+    """Write what changed below ``prefix`` in the folder; ``known`` is what the last call returned.
 
-    ``index.html`` lists the culprits; ``<session>/index.html`` shows a session, beside
-    ``report.json``, ``report.md`` and a figure a workload;
-    ``<session>/<workload>/<commit>.html`` shows a culprit. Raises EnvironmentFailure when the
-    disk refuses.
+    Raises EnvironmentFailure when the disk refuses.
     """
-    newest_first = sorted(sessions, key=lambda findings: findings.created_seconds, reverse=True)
-    files = _files(newest_first, site, problems)
-    written = []
-    for name, content in files:
-        path = directory / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            raise EnvironmentFailure(f"cannot write {path}: {error.strerror or error}") from error
-        written.append(path)
-    return tuple(written)
+    return _Pages(edition, Parts(folder, prefix, known or {})).write()
 
 
-def slug(text: str) -> str:
-    """A name for a file or folder that stays the same for the same text and is safe anywhere."""
-    safe = _UNSAFE.sub("-", text).strip("-.")
-    if text and safe == text and len(safe) <= 80:
-        return safe
-    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{safe[:80]}-{mark}".lstrip("-")
+class _Pages:
+    """One writing of the pages."""
 
+    def __init__(self, edition: Edition, parts: Parts) -> None:
+        self._edition = edition
+        self._parts = parts
+        self._site = edition.site
+        self._render = Renderer(edition.site)
+        newest = sorted(edition.sessions, key=lambda t: t.findings.created_seconds, reverse=True)
+        self._sessions = tuple(newest)
+        self._listed = entries([each.findings for each in newest])
+        self._latest = latest(self._listed)
+        self._of_commit: dict[str, list[Entry]] = {}
+        for entry in self._latest:
+            self._of_commit.setdefault(entry.culprit.commit.sha, []).append(entry)
+        self._comparisons = Comparisons(
+            self._render, self._site, edition.snapshots, self._sessions, edition.places
+        )
+        self._workloads = WorkloadPages(
+            self._render, self._site, edition.workloads, self._latest, edition.places
+        )
 
-def culprit_path(findings: Findings, found: WorkloadFindings, culprit: Culprit) -> str:
-    """Where a culprit's page lies below the pages' folder; it never moves."""
-    parts = (findings.session, found.workload.name, culprit.commit.sha)
-    return f"{'/'.join(map(slug, parts))}.html"
+    def write(self) -> Made:
+        """Every part."""
+        facts = (self._site.project, self._site.show_commit_url, self._site.address)
+        base = f"{self._edition.stamp} {facts}"
+        part = self._parts.part
+        part("fixed", base, self._fixed)
+        around = self._around()
+        for each in self._sessions:
+            mark = f"{base} {each.mark} {around[each.findings.session]}"
+            part(
+                f"session {each.findings.session}",
+                hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest(),
+                lambda each=each: self._session(each),  # type: ignore[misc]
+            )
+        self._workloads.write(self._parts, base)
+        self._comparisons.write(self._parts, base)
+        part("lists", "", self._lists)
+        del self._parts.made["lists"]  # cheap, and told by everything
+        return self._parts.made
 
+    def _around(self) -> Mapping[str, str]:
+        """What each session's pages say of other sessions."""
+        told_of: dict[str, list[str]] = {t.findings.session: [] for t in self._sessions}
+        for index, entry in enumerate(self._listed):
+            sides = self._listed[max(0, index - 1) : index + 2]
+            others = self._of_commit[entry.culprit.commit.sha]
+            compared = self._comparisons.path(entry.culprit.parent.sha, entry.culprit.child.sha)
+            names = [side.path for side in (*sides, *others)]
+            told_of[entry.findings.session] += [*names, str(compared)]
+        for each in self._sessions:
+            for found in each.findings.workloads:
+                graph = self._site.graph_url(found.workload)
+                has_page = self._workloads.has(found.workload.name)
+                told_of[each.findings.session].append(f"{graph} {has_page}")
+        return {session: " ".join(names) for session, names in told_of.items()}
 
-def entries(sessions: Sequence[Findings]) -> tuple[Entry, ...]:
-    """The culprits of all sessions in the sessions' order, the newest commits first."""
-    return tuple(
-        Entry(findings, found, culprit, culprit_path(findings, found, culprit))
-        for findings in sessions
-        for found in findings.workloads
-        for culprit in reversed(account.chronological(findings, found))
-    )
+    def _fixed(self) -> Iterator[File]:
+        yield "style.css", self._render.style()
+        for name in SCRIPTS:
+            yield name, (TEMPLATES / name).read_bytes()
 
+    def _lists(self) -> Iterator[File]:
+        """The list of culprits, page by page, the list of sessions, tables and feeds."""
+        groups = by_commit(self._listed)
+        pages = [groups[i : i + PAGE] for i in range(0, len(groups), PAGE)] or [()]
+        names = ["index.html", *(f"page-{number}.html" for number in range(2, len(pages) + 1))]
+        for number, (name, shown) in enumerate(zip(names, pages, strict=True)):
+            listed = [change.entry for group in shown for change in group]
+            yield (
+                name,
+                self._render(
+                    "index.html",
+                    name,
+                    groups=shown,
+                    here="culprits",
+                    kinds=sorted({account.kind(entry.culprit) for entry in listed}),
+                    largest=largest(listed),
+                    names=names,
+                    number=number,
+                    problems=self._edition.problems if number == 0 else (),
+                    recent=self._sessions[:RECENT] if number == 0 else (),
+                    sessions=self._sessions,
+                    total=len(self._latest),
+                    commits=len(groups),
+                    workloads=sorted({entry.found.workload.name for entry in listed}),
+                ),
+            )
+        yield (
+            "sessions.html",
+            self._render(
+                "sessions.html",
+                "sessions.html",
+                sessions=self._sessions,
+                problems=self._edition.problems,
+                here="sessions",
+            ),
+        )
+        title = f"Culprits of {self._site.project}"
+        yield from tables.files(exports.culprits("culprits", title, self._listed))
+        yield "feed.xml", feeds.atom(self._listed, self._site)
+        yield "feed.json", feeds.json_feed(self._listed, self._site)
 
-def _files(
-    sessions: Sequence[Findings], site: Site, problems: Sequence[Problem]
-) -> Iterator[tuple[str, bytes]]:
-    """Every file of the pages: its path and its bytes."""
-    listed = entries(sessions)
-    render = _Renderer(site)
-    yield (
-        "index.html",
-        render(
-            "index.html",
-            "",
-            entries=listed,
-            sessions=sessions,
-            problems=problems,
-            largest=_largest(listed),
-        ),
-    )
-    yield "style.css", render.style()
-    for findings in sessions:
-        home = slug(findings.session)
-        yield f"{home}/report.json", jsonreport.render(findings).encode()
-        yield f"{home}/report.md", markdown.render(findings).encode()
-        for found in findings.workloads:
-            drawn = figures.svg(figures.levels_figure(findings, found))
-            yield f"{home}/{slug(found.workload.name)}/levels.svg", drawn
-        path = f"{home}/index.html"
-        yield path, render("session.html", path, findings=findings)
-    for index, entry in enumerate(listed):
+    def _session(self, each: Told) -> Iterator[File]:
+        """A session's page, its figures and reports, and the pages of its culprits."""
+        findings = each.findings
+        folder = home(findings)
+        yield f"{folder}/report.json", jsonreport.render(findings).encode()
+        yield f"{folder}/report.md", markdown.render(findings).encode("utf-8", "replace")
+        yield f"{folder}/comment.md", comment.render(findings).encode("utf-8", "replace")
+        yield f"{folder}/junit.xml", junit.render(findings).encode("utf-8", "replace")
+        yield from tables.files(exports.session_probes(f"{folder}/probes", each))
+        pictures: dict[str, Markup] = {}
+        for number, found in enumerate(findings.workloads):
+            where = figures_path(findings, found)
+            drawn = figures.levels_figure(findings, found, self._site.commit_url)
+            words = figures.alt_text(findings, found)
+            yield from self._figure(pictures, f"{where}/levels", f"levels{number}", drawn, words)
+            sums = drawings.waterfall_figure(findings, found, self._site.commit_url)
+            if sums is not None:
+                words = drawings.waterfall_words(findings, found)
+                yield from self._figure(pictures, f"{where}/sums", f"sums{number}", sums, words)
+        path = f"{folder}/index.html"
+        yield path, self._session_page(each, path, pictures)
+        for index, entry in enumerate(self._listed):
+            if entry.findings is findings:
+                yield from self._culprit(entry, index, pictures)
+
+    def _figure(
+        self,
+        pictures: dict[str, Markup],
+        path: str,
+        name: str,
+        drawn: Figure,
+        words: str,
+    ) -> Iterator[File]:
+        """A figure as SVG and PNG, and as part of pages under its path."""
+        picture = figures.svg(drawn)
+        # Escaped where it came from: it is matplotlib's own XML.
+        inside = figures.inside_page(picture, name, words)
+        pictures[path] = Markup(inside.decode("utf-8"))
+        yield f"{path}.svg", picture
+        yield f"{path}.png", figures.png(drawn, dpi=110)
+
+    def _session_page(self, each: Told, path: str, pictures: Mapping[str, Markup]) -> bytes:
+        findings = each.findings
+        return self._render(
+            "session.html",
+            path,
+            findings=findings,
+            here="sessions",
+            told=each,
+            probes=told.probes(each.session),
+            expenses=told.expenses(each),
+            commits=told.commits(each),
+            multiples=self._multiples(each),
+            pictures=pictures,
+            figures_path=figures_path,
+            has_page=self._workloads.has,
+            comparison=self._comparisons.path(findings.range.baseline.sha, findings.range.tip.sha),
+        )
+
+    def _multiples(self, each: Told) -> Mapping[str, Sequence[tuple[str, Markup]]]:
+        """For each workload what was believed after so many runs."""
+        shown = {}
+        for found in each.findings.workloads:
+            chosen = _kinds(each.findings, found)
+            shown[found.workload.name] = [
+                (
+                    f"after {moment.runs} runs",
+                    charts.beliefs_chart(moment.change[found.workload.name], chosen),
+                )
+                for moment in each.course
+                if found.workload.name in moment.change
+            ]
+        return shown
+
+    def _culprit(self, entry: Entry, index: int, pictures: Mapping[str, Markup]) -> Iterator[File]:
+        """A culprit's page and the figures that are its own."""
+        findings, found, culprit = entry.findings, entry.found, entry.culprit
+        where = figures_path(findings, found)
+        own = dict(pictures)
+        stem = entry.path.removesuffix(".html")
+        beliefs = drawings.posterior_figure(findings, found, culprit, self._site.commit_url)
+        if beliefs is not None:
+            words = drawings.posterior_words(findings, found, culprit)
+            yield from self._figure(own, f"{stem}-beliefs", "beliefs", beliefs, words)
+        explanation = culprit.explanation
+        parts = drawings.operators_figure(explanation) if explanation else None
+        if parts is not None and explanation is not None:
+            words = drawings.operators_words(explanation)
+            yield from self._figure(own, f"{stem}-parts", "parts", parts, words)
+        group = [
+            other
+            for other in self._of_commit[culprit.commit.sha]
+            if other.found.workload.name != found.workload.name
+        ]
         yield (
             entry.path,
-            render(
+            self._render(
                 "culprit.html",
                 entry.path,
                 entry=entry,
-                findings=entry.findings,
-                found=entry.found,
-                culprit=entry.culprit,
-                newer=listed[index - 1] if index else None,
-                older=listed[index + 1] if index + 1 < len(listed) else None,
+                findings=findings,
+                found=found,
+                culprit=culprit,
+                here="culprits",
+                where=where,
+                stem=stem,
+                pictures=own,
+                elsewhere=group,
+                explanation=explanation,
+                touched=_touched(culprit),
+                pull_request=self._site.pull_request(culprit.commit),
+                comparison=self._comparisons.path(culprit.parent.sha, culprit.child.sha),
+                has_page=self._workloads.has(found.workload.name),
+                newer=self._listed[index - 1] if index else None,
+                older=self._listed[index + 1] if index + 1 < len(self._listed) else None,
             ),
         )
 
 
-class _Renderer:
-    """The templates with the words and facts they use."""
-
-    def __init__(self, site: Site) -> None:
-        self._environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("bisectorch.report", "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        self._environment.filters.update(
-            breakable=breakable, foreign=foreign, title=_title, slug=slug
-        )
-        self._environment.globals.update(
-            account=account,
-            alt_text=figures.alt_text,
-            bar=_bar,
-            culprit_path=culprit_path,
-            runs_bars=_runs_places,
-            site=site,
-            Verdict=Verdict,
-            wording=wording,
-        )
-
-    def __call__(self, template: str, path: str, **facts: Any) -> bytes:
-        """One page; ``path`` is where it lies below the pages' folder."""
-        root = "../" * path.count("/")
-        page = self._environment.get_template(template).render(root=root, **facts)
-        return page.encode("utf-8", "replace")
-
-    def style(self) -> bytes:
-        """The style sheet."""
-        return (
-            self._environment.get_template("style.css")
-            .render(light=figures.LIGHT, dark=figures.DARK)
-            .encode()
-        )
+def _kinds(findings: Findings, found: WorkloadFindings) -> list[str]:
+    """For each position of the line what its culprit is, if it has one."""
+    kinds = [""] * len(findings.range.line)
+    for culprit in found.culprits:
+        place = account.position_of(findings, culprit)
+        if place is not None:
+            kinds[place] = account.kind(culprit)
+    return kinds
 
 
-def foreign(text: str, limit: int | None = None) -> Markup:
-    """Foreign text as HTML that shows it: escaped, on one line, its direction kept to itself."""
-    return Markup("<bdi>{}</bdi>").format(one_line(text, limit))
-
-
-def breakable(text: str, limit: int | None = None) -> Markup:
-    """A dotted name as HTML that may break after its dots."""
-    pieces = one_line(text, limit).split(".")
-    return Markup("<bdi>{}</bdi>").format(Markup(".<wbr>").join(pieces))
-
-
-def _title(text: str) -> str:
-    return one_line(text, TITLE_LIMIT)
-
-
-def _largest(listed: Sequence[Entry]) -> float:
-    """The largest logarithm that the bars of a list must hold."""
-    return max(
-        (
-            abs(math.log(bound))
-            for entry in listed
-            for bound in entry.culprit.ratio_interval
-            if 0 < bound < math.inf
-        ),
-        default=1.0,
-    )
-
-
-def _bar(culprit: Culprit, largest: float) -> Bar:
-    """Where the effect and its interval lie on a logarithmic scale around no change."""
-
-    def place(ratio: float) -> float:
-        log = math.log(ratio) if 0 < ratio < math.inf else math.copysign(largest, ratio - 1)
-        return round(50 + 46 * max(-1.0, min(1.0, log / (largest or 1.0))), 2)
-
-    low, high = culprit.ratio_interval
-    return Bar(place(low), place(culprit.ratio), place(high))
-
-
-def _runs_places(culprit: Culprit) -> Mapping[str, tuple[float, ...]]:
-    """Where the runs and levels of both sides lie on one scale from 0 to 100."""
-    sides = {"before": culprit.parent, "after": culprit.child}
-    values = [v for side in sides.values() for v in (*side.values, side.level) if math.isfinite(v)]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    width = (high - low) or 1.0
-    return {
-        name: tuple(
-            round(3 + 94 * (value - low) / width, 2)
-            for value in (side.level, *side.values)
-            if math.isfinite(value)
-        )
-        for name, side in sides.items()
+def _touched(culprit: Culprit) -> Sequence[tuple[str, str]]:
+    """Each changed file of the commit, and what the workload has to do with it."""
+    known = {
+        touched.path: touched
+        for touched in (culprit.explanation.touched if culprit.explanation else ())
     }
+    rows = []
+    for path in dict.fromkeys((*culprit.commit.paths, *known)):
+        touched = known.get(path)
+        if touched is None:
+            words = ""
+        elif touched.functions:
+            words = f"runs {', '.join(touched.functions[:8])}"
+        else:
+            words = "executed" if touched.executed else "not executed"
+        rows.append((path, words))
+    return rows

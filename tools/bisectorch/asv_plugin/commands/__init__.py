@@ -4,6 +4,7 @@ from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.doctor import Doctor
 from bisectorch.asv_plugin.commands.explain import Explain
 from bisectorch.asv_plugin.commands.preview import Preview
+from bisectorch.asv_plugin.commands.publish import Publish
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
@@ -17,6 +18,7 @@ __all__ = [
     "Explain",
     "Log",
     "Preview",
+    "Publish",
     "Replay",
     "Report",
     "Resume",

@@ -11,12 +11,12 @@ from typing import Any
 
 from asv import config
 from asv.commands import Command
-from asv.commands.publish import Publish
 from asv.plugin_manager import plugin_manager
 
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.bisect import Bisect, bisect_range
 from bisectorch.asv_plugin.commands.outcome import exit_code
+from bisectorch.asv_plugin.commands.publish import Publish
 from bisectorch.model import Findings
 from bisectorch.replay import write_replay
 from bisectorch.report.output import write_report
