@@ -63,16 +63,22 @@ def conclude(
     )
 
 
+def noise_in(knowledge: Knowledge, workload: Workload, noise_of: NoiseOf) -> Noise | None:
+    """How far the workload's runs spread; None where no commit was measured twice."""
+    runs = knowledge.runs[workload.name]
+    if all(len(own) < 2 for own in runs.values()):
+        return None
+    rebuilds = knowledge.rebuilds.get(workload.name)
+    noise = noise_of(runs, knowledge.freed(workload))
+    return replace(noise, build=rebuilds.sigma if rebuilds else None)
+
+
 def _with_noise(
     found: WorkloadFindings, knowledge: Knowledge, noise_of: NoiseOf | None
 ) -> WorkloadFindings:
-    """The findings with how far the workload's runs spread, where some were repeated."""
-    runs = knowledge.runs[found.workload.name]
-    if noise_of is None or all(len(own) < 2 for own in runs.values()):
+    if noise_of is None:
         return found
-    rebuilds = knowledge.rebuilds.get(found.workload.name)
-    noise = replace(noise_of(runs, knowledge.freed(found.workload)), build=rebuilds.sigma if rebuilds else None)
-    return replace(found, noise=noise)
+    return replace(found, noise=noise_in(knowledge, found.workload, noise_of))
 
 
 def _workload_findings(

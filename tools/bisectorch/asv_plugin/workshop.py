@@ -13,6 +13,7 @@ from asv.repo import get_repo
 
 from bisectorch.asv_plugin.corroborate import Counter, chosen_tool, corroborate
 from bisectorch.asv_plugin.executors import executor_for
+from bisectorch.asv_plugin.rebuilds import measure_rebuilds
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.bisection import bisect
 from bisectorch.build import Ladder
@@ -127,6 +128,8 @@ def run_session(
         measurer = CountingMeasurer(benchmark_dir, find_tool(), attributes=attributes)
     else:
         measurer = PairedMeasurer(benchmark_dir, core=core, attributes=attributes)
+    rebuilt = tuple(measure_rebuilds(session, workshop.ladder, measurer, log, reporter))
+    session = Session(session.header, (*session.events, *rebuilt))
     with executor_for(workshop.conf, workshop.environment.name, workshop.ladder) as executor:
         findings = bisect(
             session,

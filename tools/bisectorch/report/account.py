@@ -15,6 +15,7 @@ from bisectorch.model import (
     Explanation,
     Findings,
     MachineState,
+    Noise,
     Observation,
     Outcome,
     Verdict,
@@ -269,7 +270,11 @@ def conditions(findings: Findings) -> str:
 
 def noise(found: WorkloadFindings) -> str:
     """How far runs spread, in one line; empty where too few were repeated to tell."""
-    spread = found.noise
+    return noise_words(found.noise)
+
+
+def noise_words(spread: Noise | None) -> str:
+    """The noise in one line; empty where there is none."""
     if spread is None or not spread.run:
         return ""
     parts = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from asv.commands import Command, common_args
 
-from bisectorch.asv_plugin import corroborate, explaining
+from bisectorch.asv_plugin import corroborate, explaining, rebuilds
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
@@ -113,6 +113,14 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             help="Do not save any results, nor the session's log, to disk.",
         )
         arguments.add_corroborate(parser)
+        parser.add_argument(
+            "--rebuilds",
+            type=int,
+            default=0,
+            metavar="N",
+            help="""First build FROM N times over, in salted layouts, and measure how far builds
+            of one commit spread; the search counts with it. For builds from source.""",
+        )
         arguments.add_explain(parser)
         arguments.add_building(parser)
         arguments.add_format(parser)
@@ -148,6 +156,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
         conf.results_dir = results_dir
         arguments.apply_building(conf, args)
         workshop = open_workshop(conf, args.env_spec, reporter)
+        rebuilds.refuse_needless(args.rebuilds, workshop.ladder)
         repository = workshop
         if args.releases:
             workshop = on_releases(workshop)
@@ -225,6 +234,7 @@ def _header(
             "invert": "true" if args.invert else "false",
             **({"metric": args.metric} if args.metric != "value" else {}),
             **corroborate.options(args.corroborate),
+            **({rebuilds.REBUILDS: str(args.rebuilds)} if args.rebuilds else {}),
             **explaining.options(args.explain),
         },
     )

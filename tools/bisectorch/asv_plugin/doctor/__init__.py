@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bisectorch.asv_plugin.doctor import builds, project, surroundings
+from bisectorch.asv_plugin.doctor import builds, project, sessions, surroundings
 from bisectorch.asv_plugin.doctor.division import describe, divide
 from bisectorch.asv_plugin.doctor.finding import Check, Finding, State, missing
 from bisectorch.asv_plugin.doctor.floor import floor
@@ -32,6 +32,7 @@ def examine(conf: Any, *, offline: bool) -> Iterator[Finding]:
         lambda: builds.store_and_disk(settings),
         lambda: builds.routes(conf, settings, offline=offline),
         lambda: surroundings.surroundings(conf),
+        lambda: sessions.noise(settings),
     ]
     for check in checks:
         try:
