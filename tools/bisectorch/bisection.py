@@ -41,6 +41,9 @@ from bisectorch.seams import (
 BATCH = 6
 """Positions probed in one block: enough to share its anchors, few enough to drift little."""
 
+DEAR_RUNS = 10.0
+"""A build is dear when it costs more than so many runs: none is then made but for an answer."""
+
 
 def bisect(
     session: Session,
@@ -82,7 +85,7 @@ def bisect(
             if loop.baseline_failure(search):
                 continue
             evidence = loop.evidence(search, spent_before + clock() - began)
-            decision = searcher.decide(evidence, BATCH)
+            decision = searcher.decide(evidence, loop.batch(evidence))
             loop.report(search, decision)
             if decision.probes:
                 loop.probe(search, decision.probes)
@@ -149,6 +152,14 @@ class _Loop:
             spent_seconds=max(spent_seconds, self.knowledge.seconds),
             budget_seconds=self._header.budget_seconds,
         )
+
+    def batch(self, evidence: Evidence) -> int:
+        """How many positions to probe at a time: where builds are dear, one a builder."""
+        left = [seconds for seconds in evidence.build_seconds if seconds > 0]
+        dear = DEAR_RUNS * evidence.run_seconds
+        if left and sum(left) / len(left) > dear:
+            return self._executor.width
+        return max(BATCH, self._executor.width)
 
     def baseline_failure(self, search: Search) -> Observation | None:
         """Why the search has nothing to stand on, if it hasn't."""

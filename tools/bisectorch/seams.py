@@ -121,6 +121,10 @@ class Searcher(Protocol):
 class Executor(Protocol):
     """Where builds are made."""
 
+    @property
+    def width(self) -> int:
+        """How many builds are made at the same time."""
+
     def build(self, commits: Sequence[Commit]) -> Iterator[tuple[Commit, Build | Exception]]:
         """Make these builds, yielding each with its build or its Unbuildable as it ends."""
 

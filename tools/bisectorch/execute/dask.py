@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
 import signal
@@ -219,6 +220,9 @@ def connect(where: str) -> Iterator[Any]:
         raise EnvironmentFailure(
             "--dask needs dask.distributed: pip install 'bisectorch[dask]'"
         ) from error
+    # What Dask says of itself would stand between our own lines.
+    logging.getLogger("distributed").propagate = False
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     quiet = {
         # Builds take most of a machine's memory, and that is none of Dask's business.
         "distributed.worker.memory.terminate": False,
