@@ -24,7 +24,7 @@ for benchmark in disc_benchmarks(sys.argv[1]):
     for index, choice in enumerate(itertools.product(*benchmark.params)):
         benchmark.set_param_idx(index)
         name = benchmark.name + ("(" + ", ".join(choice) + ")" if choice else "")
-        number = benchmark.number
+        number = getattr(benchmark, "number", 1)
         if index == 0:
             benchmark.do_setup()
             benchmark.do_run()
@@ -74,6 +74,91 @@ print(json.dumps({
     "chain": [layer.weight.grad.abs().sum().item() for layer in chain.layers],
     "leaf": chain.input.grad.abs().sum().item(),
 }))
+"""
+
+
+OTHERS = """
+import json, os
+from benchmarks.workloads import autograd_overhead, char_lm, compat, cpp_function
+from benchmarks.workloads import sequence_labeler
+
+characters = {}
+for name in char_lm.MODELS:
+    training = char_lm.Training(name, 16)
+    distinct = sum(p.numel() for p in training.model.parameters())
+    characters[name] = [distinct, char_lm.PARAMETERS[name], training.check(3), char_lm.layers(name)]
+overheads = {}
+for variant in autograd_overhead.VARIANTS[:-1]:
+    output = autograd_overhead.Overhead(variant).run(2)
+    overheads[variant] = [list(output.shape), output.requires_grad]
+gradients = []
+for add in (compat.added_in_python(), compat.torch.add):
+    row = compat.variable(compat.torch.ones(1, 3), True)
+    add(row, row).sum().backward()
+    gradients.append(row.grad.tolist())
+reasons = []
+for change in ({"CXX": "no-such-compiler"}, {"CXX": "c++", "PATH": ""}):
+    os.environ.update(change)
+    try:
+        cpp_function.load()
+    except NotImplementedError as error:
+        reasons.append(str(error))
+try:
+    compat.to("cuda", compat.torch.ones(1))
+except NotImplementedError as error:
+    reasons.append(str(error))
+labels = sequence_labeler.Training(1000, 0.001)
+print(json.dumps({
+    "characters": characters,
+    "overheads": overheads,
+    "gradients": gradients,
+    "reasons": reasons,
+    "functions": sequence_labeler.backward_seconds(),
+    "listed": sequence_labeler.FUNCTIONS,
+    "larger": sum(p.numel() for p in labels.model.parameters()),
+    "losses": [compat.scalar(loss) for loss in labels.run(1, minibatches=2)],
+}))
+"""
+
+WRONG = """
+import json
+from benchmarks.workloads import autograd_overhead, char_lm, linear, sequence_labeler
+import torch
+
+def scaled(function):
+    return lambda *args, **named: function(*args, **named) * FACTOR
+
+def reason(work):
+    try:
+        work()
+    except ValueError as error:
+        return str(error)
+
+told = []
+for FACTOR in (float("nan"), 1.01):
+    right, torch.nn.functional.linear = torch.nn.functional.linear, scaled(torch._C._nn.linear)
+    told.append(reason(lambda: linear.Small(2, 10)))
+    if FACTOR != FACTOR:
+        told.append(reason(linear.Chain))
+        told.append(reason(sequence_labeler.check_once))
+        told.append(reason(lambda: char_lm.Training("lstm", 8).check(2)))
+    torch.nn.functional.linear = right
+sequence_labeler.PARAMETERS += 1
+told.append(reason(sequence_labeler.check_once))
+char_lm.RATE = 0.0
+told.append(reason(lambda: char_lm.Training("tcn", 8).check(2)))
+print(json.dumps(told))
+"""
+
+COMPILED = """
+import json
+from benchmarks.workloads import autograd_overhead, compat
+
+row = compat.variable(compat.torch.ones(1, 52), True)
+output = compat.added_in_cpp()(row, row)
+output.sum().backward()
+again = autograd_overhead.Overhead("add variables (C++ function)")
+print(json.dumps([type(output.grad_fn).__name__, row.grad.sum().item(), list(again.run(2).shape)]))
 """
 
 
@@ -165,3 +250,82 @@ def test_linear_walks_what_it_says(run):
     assert len(told["chain"]) == 100
     assert min(told["chain"]) > 0
     assert told["leaf"] > 0
+
+
+@pytest.fixture(scope="module")
+def others(run):
+    """What the newer workloads tell of themselves."""
+    return run(OTHERS)
+
+
+def test_character_models_have_exactly_the_accounts_parameters(others):
+    """Counted here, stated in the workload, and by layer as the account gives them."""
+    for name, (found, stated, losses, _) in others["characters"].items():
+        assert found == stated, name
+        assert losses[-1] < losses[0], name
+    layers = {name: dict(told[3]) for name, told in others["characters"].items()}
+    assert layers["tcn"] == {"embedding": 4900, "network": 2217050, "decoder": 4949}
+    assert layers["lstm"] == {"embedding": 4900, "network": 2245600, "decoder": 34349}
+    assert others["characters"]["transformer"][0] == 575449
+    assert others["characters"]["tcn"][0] == 2221999
+    halved = others["characters"]["tcn of half the depth"][0]
+    assert abs(halved / others["characters"]["tcn"][0] - 1) < 0.001
+
+
+def test_overheads_are_of_the_same_operation(others):
+    """Tensors record nothing, all others a gradient; the Function's is that of a sum."""
+    for variant, (shape, needs_gradient) in others["overheads"].items():
+        assert shape == [1, 52]
+        assert needs_gradient == ("variables" in variant)
+    assert others["gradients"] == [[[2.0, 2.0, 2.0]]] * 2
+
+
+def test_what_stands_in_a_workloads_way_is_one_line(others):
+    """No compiler, no ninja, no GPU."""
+    compiler, ninja, *gpu = others["reasons"]
+    assert "no C++ compiler is found as 'no-such-compiler'" in compiler
+    assert "not found" in ninja or "no C++ compiler" in ninja
+    assert gpu in ([], ["this machine has no GPU that its torch can use"])
+
+
+def test_functions_of_the_backward_pass(others):
+    """Those that do most of the work are listed, under the account's names."""
+    functions = others["functions"]
+    assert {"AddmmBackward", "ConcatBackward", "MSELossBackward", "IndexBackward"} <= set(functions)
+    assert set(functions) <= set(others["listed"])
+    assert functions["MSELossBackward"][1] == 1072
+    assert all(seconds >= 0 for _, _, seconds in functions.values())
+
+
+def test_the_larger_labeler(others):
+    """More labels, more parameters; two minibatches have two losses."""
+    assert others["larger"] == 43351 + (1000 - 32) * (5 + 52 + 1)
+    assert len(others["losses"]) == 2
+
+
+def test_a_build_that_computes_wrong_is_not_measured(run):
+    """NaN, a result that is slightly off, another model, one that does not train: each is told."""
+    told = run(WRONG)
+    assert all(told), told
+    small, chain, labeler, characters, slightly, parameters, rate = told
+    assert "nan" in small
+    assert "the norm is nan" in chain
+    assert "nan" in labeler
+    assert "nan" in characters
+    assert "nn.Linear is off by" in slightly
+    assert parameters == "the model has 43351 parameters, not 43352"
+    assert "does not train" in rate
+
+
+@pytest.mark.slow
+def test_the_function_in_cpp(run, tmp_path, monkeypatch):
+    """Built once by torch's own tool, it is a node of the graph with the gradient of a sum."""
+    monkeypatch.setenv("BISECTORCH_EXTENSIONS", str(tmp_path))
+    node, gradient, shape = run(COMPILED)
+    assert "Add" in node
+    assert gradient == 104
+    assert shape == [1, 52]
+    built = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")}
+    assert len(built) == 1
+    run(COMPILED)
+    assert {path: path.stat().st_mtime_ns for path in built} == built
