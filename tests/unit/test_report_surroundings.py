@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
@@ -88,3 +89,33 @@ def test_noise_is_told_level_by_level() -> None:
     rebuilt = replace(found, noise=Noise(0.003, 0.004, 0.012))
     assert account.noise(rebuilt).endswith(", 1.2 % between builds")
     assert account.noise(replace(found, noise=Noise(0.0, 0.0))) == ""
+
+
+def test_every_format_tells_them() -> None:
+    """Markdown in words, JSON as values; null and nothing for what was not measured."""
+    findings = with_culprit(ratio=1.142, instructions=(8.0e6, 9.0e6))
+    found = replace(findings.workloads[0], noise=Noise(0.003, 0.004))
+    findings = replace(
+        findings,
+        conditions={"threads": "1"},
+        states=STATES,
+        workloads=(found, *findings.workloads[1:]),
+    )
+    text = told(findings, "markdown")
+    assert "Measured with threads 1; load 0.3–1.3, 2400–2600 MHz." in text
+    assert "| counted | +14.2 % time, +12.5 % instructions (" in text
+    assert "One run spreads by 0.5 %" in text
+    report = json.loads(told(findings, "json"))
+    assert report["conditions"] == {"threads": "1"}
+    assert report["states"][0] == {
+        "block": "0.0",
+        "at": "1970-01-01T00:00:01Z",
+        "load": 0.31,
+        "mhz": 2400.0,
+        "celsius": None,
+    }
+    first, second = report["workloads"][:2]
+    assert first["noise"] == {"within": 0.003, "between": 0.004, "build": None}
+    assert first["culprits"][0]["instructions"] == {"parent": 8e6, "child": 9e6, "ratio": 1.125}
+    assert first["culprits"][1]["instructions"] is None
+    assert second["noise"] is None

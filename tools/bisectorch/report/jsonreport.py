@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from bisectorch.model import Commit, Culprit, Findings, Side, WorkloadFindings
+from bisectorch.model import Commit, Culprit, Findings, MachineState, Noise, Side, WorkloadFindings
 from bisectorch.report import account
 
 VERSION = 1
@@ -42,6 +42,8 @@ def report(findings: Findings) -> dict[str, Any]:
             "runs": findings.cost.runs,
             "seconds": _number(findings.cost.seconds),
         },
+        "conditions": dict(findings.conditions),
+        "states": [_state(state) for state in findings.states],
         "workloads": [_workload(findings, found) for found in findings.workloads],
     }
 
@@ -57,6 +59,7 @@ def _workload(findings: Findings, found: WorkloadFindings) -> dict[str, Any]:
         "summary": account.verdict_line(findings, found),
         "limit": _number(found.limit),
         "needed": found.needed,
+        "noise": _noise(found.noise),
         "culprits": [_culprit(culprit, workload.unit) for culprit in found.culprits],
         "table": [
             {"label": row.label, "commit": row.sha, "value": _number(row.value)}
@@ -97,6 +100,41 @@ def _culprit(culprit: Culprit, unit: str) -> dict[str, Any]:
         "parent": _side(culprit.parent),
         "child": _side(culprit.child),
         "command": culprit.command,
+        "instructions": _instructions(culprit.instructions),
+    }
+
+
+def _instructions(counts: tuple[float, float] | None) -> dict[str, float | None] | None:
+    if counts is None:
+        return None
+    parent, child = counts
+    ratio = child / parent if parent else math.nan
+    return {"parent": _number(parent), "child": _number(child), "ratio": _number(ratio)}
+
+
+def _noise(noise: Noise | None) -> dict[str, float | None] | None:
+    if noise is None:
+        return None
+    build = math.nan if noise.build is None else noise.build
+    return {
+        "within": _number(noise.within),
+        "between": _number(noise.between),
+        "build": _number(build),
+    }
+
+
+def _state(state: MachineState) -> dict[str, Any]:
+    return {
+        "block": state.block,
+        "at": instant(state.seconds),
+        **{
+            name: None if value is None else _number(value)
+            for name, value in (
+                ("load", state.load),
+                ("mhz", state.mhz),
+                ("celsius", state.celsius),
+            )
+        },
     }
 
 

@@ -54,6 +54,9 @@ def _parts(findings: Findings) -> Iterator[str]:
         f"{code(findings.machine.get('machine', 'an unnamed machine'))}, "
         f"{code(findings.environment)}."
     )
+    measured_with = account.conditions(findings)
+    if measured_with:
+        yield f"Measured with {text(measured_with)}."
     if not findings.finished:
         yield (
             f"**Unfinished**: the session was cut short; "
@@ -75,6 +78,9 @@ def _workload(findings: Findings, found: WorkloadFindings) -> Iterator[str]:
         ((text(row.label), quantity(row.value, unit)) for row in account.table(findings, found)),
         right=(1,),
     )
+    noise = account.noise(found)
+    if noise:
+        yield f"{noise[:1].upper()}{noise[1:]}."
     broken = account.broken(findings, found)
     if broken:
         yield f"{wording.count(len(broken), 'commit')} not measurable:"
@@ -105,6 +111,7 @@ def _culprit(
             f"{quantity(culprit.delta, unit, sign=True)} "
             f"{wording.interval(*culprit.delta_interval, unit, sign=True)}",
         ),
+        *([("counted", counted)] if (counted := account.instructions(found, culprit)) else []),
         ("probability", wording.share(culprit.probability)),
         (
             "credible set",
