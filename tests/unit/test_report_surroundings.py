@@ -7,10 +7,19 @@ import json
 from dataclasses import replace
 
 import pytest
-from bisectorch.model import Culprit, Findings, MachineState, Noise
+from bisectorch.model import (
+    Culprit,
+    Findings,
+    MachineState,
+    Noise,
+    Observation,
+    Outcome,
+    Run,
+)
 from bisectorch.report import account
 from bisectorch.report.output import write_report
-from factories import make_findings
+from bisectorch.report.told import probes
+from factories import make_findings, make_session
 
 FACTS = {"compiler": "GCC 13.3", "threads": "1", "evil": "\x1b[31mred\n"}
 STATES = (
@@ -119,3 +128,20 @@ def test_every_format_tells_them() -> None:
     assert first["culprits"][0]["instructions"] == {"parent": 8e6, "child": 9e6, "ratio": 1.125}
     assert first["culprits"][1]["instructions"] is None
     assert second["noise"] is None
+
+
+def test_states_do_not_divide_a_probe() -> None:
+    """On the site a block of runs is one line, and counts and rebuilds have their own."""
+    session = make_session()
+    events = [event for event in session.events if not isinstance(event, MachineState)]
+    line = session.header.range.line
+    run = Run(1.0, "9.0", (1.0,))
+    workload = session.header.workloads[0].name
+    seen = [Observation(workload, line[i].sha, Outcome.MEASURED, (run,)) for i in (0, 1)]
+    noted = [events[0], seen[0], MachineState("9.0", 1.0), seen[1], *events[-4:]]
+    lines = probes(replace(session, events=tuple(noted)))
+    assert [each.what for each in lines] == ["build", "search", "count", "count", "rebuilds"]
+    assert len(lines[1].results) == 2
+    assert lines[2].results[0].outcome == "1.23 M instructions"
+    assert lines[3].results[0].reason == "killed by SIGILL"
+    assert lines[4].results[0].outcome == "3 builds spread by 0.6 %"

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from bisectorch.model import (
     BuildEvent,
     Commit,
+    Count,
     Explanation,
     Findings,
+    MachineState,
     Observation,
     Outcome,
+    Rebuilds,
     Session,
     SideBranch,
     Trace,
 )
+from bisectorch.report import wording
 
 MOMENTS = 8
 """How many pictures tell how a search went."""
@@ -113,6 +117,8 @@ def _lines(session: Session) -> Iterator[_Line]:
                 block = _Open(key)
             block.seen.append(event)
             continue
+        if isinstance(event, MachineState):
+            continue  # it stands in the midst of its block
         if block is not None:
             yield _measured(block)
             block = None
@@ -129,6 +135,15 @@ def _lines(session: Session) -> Iterator[_Line]:
         elif isinstance(event, Trace):
             files = f"{len(event.executed)} files executed"
             yield "trace", event.workload, (Result(event.sha, files),), 0.0
+        elif isinstance(event, Count):
+            what = "failed"
+            if event.instructions is not None:
+                what = wording.quantity(event.instructions, "instructions")
+            result = Result(event.sha, what, reason=event.reason)
+            yield "count", event.workload, (result,), event.seconds
+        elif isinstance(event, Rebuilds):
+            what = f"{len(event.levels)} builds spread by {wording.share_of(event.sigma)}"
+            yield "rebuilds", event.workload, (Result(event.sha, what),), event.seconds
     if block is not None:
         yield _measured(block)
 
