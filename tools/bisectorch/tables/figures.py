@@ -1,16 +1,21 @@
-"""A table as a figure: for each row the account's bar and ours, on a logarithmic scale."""
+"""A table as a figure: for each row the account's dot and ours, on a logarithmic scale.
+
+Dots, because a bar's length says nothing where the scale has no zero.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from bisectorch.tables.shapes import Column, Kind, Row, Table, shown
 
 COLOURS = {Kind.ACCOUNT: ("#b8bcc4", "#8d939e"), Kind.OURS: ("#2f6fb3", "#1f9e89")}
-BAR = 0.8
+SPREAD = 0.7
+"""How much of a row's height its dots share."""
 
 
 def save_figure(table: Table, path: Path) -> None:
@@ -33,10 +38,13 @@ def draw(table: Table) -> Figure:
     height = 1.4 + len(rows) * max(0.34, 0.17 * len(series))
     figure = Figure(figsize=(9, height), layout="constrained")
     axes = figure.subplots()
-    _bars(axes, series, rows)
+    _dots(axes, series, rows)
     axes.set_yticks(range(len(rows)), [_label(row, table) for row in rows], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    for edge in range(1, len(rows)):
+        axes.axhline(edge - 0.5, color="#e3e5e9", linewidth=0.6, zorder=0)
     axes.set_xscale("log")
+    axes.margins(x=0.12)
     axes.grid(axis="x", alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -48,24 +56,34 @@ def draw(table: Table) -> Figure:
     return figure
 
 
-def _bars(axes: object, series: Sequence[tuple[int, Column]], rows: Sequence[Row]) -> None:
+def _dots(axes: Any, series: Sequence[tuple[int, Column]], rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(column.series for _, column in series))
-    thickness = BAR / max(1, len(series))
+    step = SPREAD / max(1, len(series))
     for number, (place, column) in enumerate(series):
-        offset = (number - (len(series) - 1) / 2) * thickness
+        offset = (number - (len(series) - 1) / 2) * step
         cells = [row.cells[place] for row in rows]
         # Nothing and what is below zero have no place on a logarithmic scale.
-        drawn = [(y, c) for y, c in enumerate(cells) if isinstance(c, int | float) and c > 0]
-        colour = COLOURS[column.kind][names.index(column.series) % 2]
-        bars = axes.barh(  # type: ignore[attr-defined]
-            [y + offset for y, _ in drawn],
+        drawn = [(y + offset, c) for y, c in enumerate(cells) if isinstance(c, int | float)]
+        drawn = [(y, c) for y, c in drawn if c > 0]
+        is_ours = column.kind is Kind.OURS
+        axes.plot(
             [value for _, value in drawn],
-            height=thickness * 0.9,
-            color=colour,
+            [y for y, _ in drawn],
+            linestyle="none",
+            marker="o" if is_ours else "D",
+            markersize=6 if is_ours else 5,
+            color=COLOURS[column.kind][names.index(column.series) % 2],
             label=column.title,
         )
-        labels = [shown(value, column) for _, value in drawn]
-        axes.bar_label(bars, labels, padding=2, fontsize=7)  # type: ignore[attr-defined]
+        for y, value in drawn:
+            axes.annotate(
+                shown(value, column),
+                (value, y),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
 
 
 def _label(row: Row, table: Table) -> str:
