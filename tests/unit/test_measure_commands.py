@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from bisectorch.measure.child import Fault
-from bisectorch.measure.commands import CommandMeasurer, Ran, run_command
+from bisectorch.measure.commands import CommandMeasurer, Metric, Ran, run_command
 from bisectorch.model import Build, Observation, Outcome, Purpose, Route, Workload
 
 OLD, NEW = (Build(sha, Route.CACHED, f"/{sha}", "") for sha in ("old", "new"))
@@ -32,8 +32,17 @@ def test_the_wall_time_is_measured_in_the_sides_directory(tmp_path: Path) -> Non
 def test_the_number_on_the_last_line_is_the_value(tmp_path: Path) -> None:
     """Blank lines after it do not count, words before it do not matter."""
     command = "echo 1; echo; echo 'best of three: 42.5'; echo"
-    ran = run_command(command, str(tmp_path), timeout_seconds=5, reads_value=True)
+    ran = run_command(command, str(tmp_path), timeout_seconds=5, metric=Metric.PRINTED)
     assert ran.value == 42.5
+
+
+def test_processor_time_is_that_of_the_command_and_its_children(tmp_path: Path) -> None:
+    """Sleeping costs none; a child's work counts."""
+    idle = run_command("sleep 0.3", str(tmp_path), timeout_seconds=60, metric=Metric.CPU)
+    assert idle.value < 0.2 < idle.seconds
+    work = f"{sys.executable} -c 'sum(range(5000000))'; true"
+    busy = run_command(work, str(tmp_path), timeout_seconds=60, metric=Metric.CPU)
+    assert busy.value > 0.02
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,7 @@ def test_a_command_that_fails_says_how(tmp_path: Path, command: str, reason: str
 def test_a_last_line_without_a_number_is_a_failure(tmp_path: Path, command: str) -> None:
     """And not a zero."""
     with pytest.raises(Fault, match="its last line holds no number"):
-        run_command(command, str(tmp_path), timeout_seconds=5, reads_value=True)
+        run_command(command, str(tmp_path), timeout_seconds=5, metric=Metric.PRINTED)
 
 
 def test_a_command_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -80,7 +89,7 @@ def test_a_core_is_kept_to_when_one_is_given(tmp_path: Path) -> None:
     """From the very start of the command."""
     core = sorted(os.sched_getaffinity(0))[-1]
     command = "taskset -cp $$ | sed 's/.*: //'"
-    ran = run_command(command, str(tmp_path), timeout_seconds=5, reads_value=True, core=core)
+    ran = run_command(command, str(tmp_path), timeout_seconds=5, metric=Metric.PRINTED, core=core)
     assert ran.value == core
 
 

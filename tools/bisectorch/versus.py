@@ -74,12 +74,15 @@ def compare(
     if not ledger.built:
         for build in builds:
             record(BuildEvent(build.sha, build.route, build.seconds))
+    undecided = 0
     same_build = builds[0].key != "" and builds[0].key == builds[1].key
     while not same_build and (open_workloads := ledger.open(seconds)) and clock() - began < limit:
-        reporter.progress(
-            f"block {ledger.blocks + 1}: {len(open_workloads)} of "
-            f"{len(session.header.workloads)} workloads undecided"
-        )
+        if len(open_workloads) != undecided:
+            undecided = len(open_workloads)
+            reporter.progress(
+                f"measuring; {undecided} of {len(session.header.workloads)} workloads undecided "
+                f"after {ledger.blocks} blocks"
+            )
         blocks = measurer.measure_in_turn(
             builds, open_workloads, str(ledger.events), Purpose.COMPARE
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -23,6 +25,14 @@ MOST_RUNS_A_BLOCK = 20
 TAIL_BYTES = 4096
 
 
+class Metric(enum.Enum):
+    """What is measured of one run of a command."""
+
+    WALL = "wall time"
+    CPU = "processor time"
+    PRINTED = "the number on its last line"
+
+
 @dataclass(frozen=True)
 class Ran:
     """One run of a command: what it was measured at, and the wall time it took."""
@@ -36,19 +46,19 @@ def run_command(
     directory: str,
     *,
     timeout_seconds: float | None,
-    reads_value: bool = False,
+    metric: Metric = Metric.WALL,
     core: int | None = None,
 ) -> Ran:
-    """Run a shell command to its end.
+    """Run a shell command to its end, and measure it.
 
-    Its value is its wall time in seconds, or the number on the last line that it prints. It runs
-    in a group of its own, which is killed at the limit, if there is one, and when we are
-    interrupted.
+    Processor time is its own and that of the processes it waited for, in seconds: what others do
+    on the machine moves it less than wall time. It runs in a group of its own, which is killed at
+    the limit, if there is one, and when we are interrupted.
 
     Raises Fault, with the last line it said, when it fails, hangs, or prints no number.
     """
     pin = None if core is None else (lambda: os.sched_setaffinity(0, {core}))
-    began = time.monotonic()
+    used, began = _children_seconds(), time.monotonic()
     process = subprocess.Popen(
         command,
         shell=True,
@@ -72,8 +82,9 @@ def run_command(
         said = _last_line(errors) or _last_line(out)
         status = f"exit status {process.returncode}"
         raise Fault(Outcome.FAILED, f"{status}: {said}" if said else status)
-    if not reads_value:
-        return Ran(seconds, seconds)
+    if metric is not Metric.PRINTED:
+        value = seconds if metric is Metric.WALL else _children_seconds() - used
+        return Ran(value, seconds)
     line = _last_line(out)
     try:
         value = float(line.split()[-1])
@@ -94,14 +105,14 @@ class CommandMeasurer:
     def __init__(
         self,
         *,
-        reads_value: bool = False,
+        metric: Metric = Metric.WALL,
         core: int | None = None,
         known: Mapping[str, float] | None = None,
         seed: int = 20170601,
         run: Callable[..., Ran] = run_command,
     ) -> None:
         """Choose how to measure; nothing is run yet."""
-        self._reads_value = reads_value
+        self._metric = metric
         self._core = core
         self._known = dict(known or {})
         self._random = random.Random(seed)
@@ -149,7 +160,7 @@ class CommandMeasurer:
             workload.benchmark,
             build.tree,
             timeout_seconds=workload.timeout_seconds,
-            reads_value=self._reads_value,
+            metric=self._metric,
             core=self._core,
         )
 
@@ -158,6 +169,12 @@ def _run_of(ran: Sequence[Ran], block: str, began: float) -> Run:
     values = tuple(each.value for each in ran)
     seconds = math.fsum(each.seconds for each in ran)
     return Run(median(values), block, values, 1, began, seconds)
+
+
+def _children_seconds() -> float:
+    """Processor seconds of all the children waited for so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -17,7 +17,7 @@ from bisectorch.errors import BisectorchError, EnvironmentFailure, UsageError
 from bisectorch.history import GitHistory, PathClasses
 from bisectorch.history.checkouts import checkout, top_of
 from bisectorch.measure.child import Fault
-from bisectorch.measure.commands import CommandMeasurer, run_command
+from bisectorch.measure.commands import CommandMeasurer, Metric, run_command
 from bisectorch.model import (
     Build,
     Commit,
@@ -86,7 +86,8 @@ def compare_plain(args: argparse.Namespace, reporter: ConsoleReporter) -> Versus
         workload = Workload(args.exec, unit=args.unit, timeout_seconds=args.timeout)
     known = {} if args.baseline is None else {old.commit.sha: args.baseline}
     core = (args.attribute or {}).get("cpu_affinity", [None])[0]
-    measurer = CommandMeasurer(reads_value=bool(args.unit), core=core, known=known)
+    metric = Metric.PRINTED if args.unit else Metric.CPU if args.cpu_time else Metric.WALL
+    measurer = CommandMeasurer(metric=metric, core=core, known=known)
     builds = []
     slowest = 0.0
     for side in (old, new):
@@ -213,7 +214,13 @@ def add_plain(parser: argparse.ArgumentParser) -> None:
         metavar="NUMBER",
         help="In place of OLD: seconds, or what the command printed then.",
     )
-    group.add_argument(
+    how = group.add_mutually_exclusive_group()
+    how.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="Compare processor time, which a busy machine disturbs less, not wall time.",
+    )
+    how.add_argument(
         "--unit",
         metavar="UNIT",
         help="Compare the number on the command's last line, in this unit; smaller is better.",
