@@ -227,6 +227,8 @@ def connect(where: str) -> Iterator[Any]:
         # Builds take most of a machine's memory, and that is none of Dask's business.
         "distributed.worker.memory.terminate": False,
         "distributed.worker.memory.pause": False,
+        # One that dies twice within this time would not be started again.
+        "distributed.deploy.lost-worker-timeout": "52 weeks",
     }
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(quiet))

@@ -10,6 +10,7 @@ from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
 from bisectorch.asv_plugin.commands.tables import Tables
 from bisectorch.asv_plugin.commands.versus import VersusCommand
+from bisectorch.asv_plugin.commands.watch import WatchCommand
 
 __all__ = [
     "Bisect",
@@ -25,4 +26,5 @@ __all__ = [
     "StoreCommand",
     "Tables",
     "VersusCommand",
+    "WatchCommand",
 ]
