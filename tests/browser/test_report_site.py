@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import axe_core_python
 import pytest
 from bisectorch.report import wording
 from bisectorch.report.pages import entries
+from bisectorch.report.site import workload_path
 from factories import HOSTILE, make_findings, make_hostile_findings
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, Keys
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.browser
 WIDTHS = (400, 1200)
 SUBJECT = "Use torch.matmul in nn.Linear (#1935)"
 
+STAGED = "labeler.Stages.time_forward('total')"
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +49,26 @@ def emulate(driver: Chrome, width: int, scheme: str, media: str = "screen") -> N
 def pages(html: Path) -> list[str]:
     """Every page of ours, below the site."""
     return sorted(str(path.relative_to(html)) for path in html.glob("culprits/**/*.html"))
+
+
+def one_of_each(html: Path) -> list[str]:
+    """A page of every kind, hostile text in those that can hold it."""
+    hostile = entries([make_hostile_findings()])[0].path
+    explained = entries([make_findings()])[-1].path
+    (pair,) = {next(iter(sorted((html / "culprits" / "compare").glob("*-*.html"))))}
+    return [
+        "culprits/index.html",
+        "culprits/sessions.html",
+        f"culprits/{make_findings().session}/index.html",
+        f"culprits/{make_hostile_findings().session}/index.html",
+        f"culprits/{hostile}",
+        f"culprits/{explained}",
+        "culprits/workloads/index.html",
+        f"culprits/{workload_path('linear.Linear.time_backward(1, 10)')}",
+        f"culprits/{workload_path(STAGED)}",
+        "culprits/compare/index.html",
+        str(pair.relative_to(html)),
+    ]
 
 
 def visit(driver: Chrome, url: str) -> None:
@@ -91,23 +115,58 @@ def test_every_culprit_is_reached_by_older(driver: Chrome, base: str) -> None:
 
 
 def test_from_asvs_index_to_culprits(driver: Chrome, base: str) -> None:
-    """By asv's own navigation, which is there without its libraries too."""
+    """By asv's own navigation, which needs no script, and back."""
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     visit(driver, f"{base}index.html")
-    # Its style sheet is out of reach, so that its boxes lie over each other: the keyboard it is.
-    link = driver.find_element(By.CSS_SELECTOR, "#nav").find_element(By.LINK_TEXT, "Culprits")
-    link.send_keys(Keys.ENTER)
+    driver.find_element(By.CSS_SELECTOR, "#nav").find_element(By.LINK_TEXT, "Culprits").click()
     wait_for_heading(driver, "Culprits")
     driver.find_element(By.LINK_TEXT, "Benchmark grid").click()
     wait(driver, lambda: driver.current_url == f"{base}index.html#/")
 
 
-def test_from_asvs_offline_page_to_culprits(driver: Chrome, base: str) -> None:
-    """Without a network asv ends on an error; from there our pages are one step away."""
+def test_asvs_pages_need_no_network(driver: Chrome, base: str) -> None:
+    """Grid, graph and regressions are there, asked of this site alone, without an error."""
     visit(driver, f"{base}index.html")
-    wait(driver, lambda: driver.current_url.endswith("/error.html"))
-    driver.find_element(By.LINK_TEXT, "Culprits").click()
-    wait_for_heading(driver, "Culprits")
+    wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#summarygrid-display canvas"))
+    visit(driver, f"{base}index.html#linear.Linear.time_backward?p-batch=1&p-features=10")
+    wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#main-graph canvas"))
+    urls = asked(driver)
+    assert len(urls) > 15
+    assert {url for url in urls if not url.startswith((base, "data:"))} == set()
+    assert driver.get_log("browser") == []
+
+
+def test_culprits_are_marked_on_asvs_graph(driver: Chrome, base: str) -> None:
+    """With effect and a way to the culprit's page, whatever the axis."""
+    visit(driver, f"{base}index.html#linear.Linear.time_backward?p-batch=1&p-features=10")
+    found = (By.CSS_SELECTOR, "#main-graph .culprit-mark")
+    wait(driver, lambda: len(driver.find_elements(*found)) == 3)
+    for setting in ("even-spacing", "date-scale", "log-scale"):
+        driver.find_element(By.ID, setting).click()
+        wait(driver, lambda: len(driver.find_elements(*found)) == 3)
+    marks = driver.find_elements(*found)
+    assert {mark.text for mark in marks} == {"▲ +62.0 %", "▲ +31.0 %", "▼ -42.0 %"}
+    driver.get(marks[0].get_attribute("href"))
+    assert driver.find_elements(By.CSS_SELECTOR, ".tiles")
+
+
+def test_culprits_are_marked_in_asvs_regressions(driver: Chrome, base: str) -> None:
+    """Beside the commit that asv suspects, the culprit that was proven."""
+    visit(driver, f"{base}index.html#/regressions")
+    wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#regressions-body .culprit-mark"))
+    (mark,) = driver.find_elements(By.CSS_SELECTOR, "#regressions-body .culprit-mark")
+    assert mark.text == "▲ +62.0 %"
+    assert "/culprits/" in mark.get_attribute("href")
+
+
+def asked(driver: Chrome) -> set[str]:
+    """Every address asked for since the last look."""
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
 
 
 def test_no_console_message_and_no_foreign_request(driver: Chrome, base: str, html: Path) -> None:
@@ -115,14 +174,43 @@ def test_no_console_message_and_no_foreign_request(driver: Chrome, base: str, ht
     for page in pages(html):
         visit(driver, f"{base}{page}")
     assert driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    asked = {
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    }
-    assert len(asked) > len(pages(html))
-    assert {url for url in asked if not url.startswith((base, "data:,"))} == set()
+    urls = asked(driver)
+    assert len(urls) > len(pages(html))
+    assert {url for url in urls if not url.startswith((base, "data:"))} == set()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(driver: Chrome, base: str, html: Path, scheme: str) -> None:
+    """The rules of WCAG 2.1 A and AA, in either scheme."""
+    emulate(driver, 1200, scheme)
+    for page in one_of_each(html):
+        visit(driver, f"{base}{page}")
+        driver.execute_script(AXE)
+        found = driver.execute_async_script(
+            "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
+        )
+        serious = [
+            (each["id"], each["nodes"][0]["html"][:200])
+            for each in found["violations"]
+            if each["impact"] in {"serious", "critical"}
+        ]
+        assert serious == [], page
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_page_is_heavy(driver: Chrome, base: str, html: Path, width: int) -> None:
+    """Less than 500 KB are transferred for any page, its style, scripts and data included."""
+    emulate(driver, width, "light")
+    driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
+    try:
+        for page in one_of_each(html):
+            visit(driver, f"{base}{page}")
+            size = driver.execute_script(
+                "return performance.getEntries().reduce((s, e) => s + (e.transferSize || 0), 0)"
+            )
+            assert 1000 < size < 500_000, page
+    finally:
+        driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -131,7 +219,7 @@ def test_text_stands_out(driver: Chrome, base: str, html: Path, scheme: str) -> 
     grounds = set()
     for width in WIDTHS:
         emulate(driver, width, scheme)
-        for page in pages(html):
+        for page in one_of_each(html):
             visit(driver, f"{base}{page}")
             assert driver.execute_script(CONTRAST) == [], page
             grounds.add(
@@ -143,29 +231,29 @@ def test_text_stands_out(driver: Chrome, base: str, html: Path, scheme: str) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_figures_follow_the_scheme(driver: Chrome, base: str, scheme: str) -> None:
-    """The picture in the page is drawn for the reader's ground."""
+    """The pictures in the page are drawn for the reader's ground."""
     emulate(driver, 1200, scheme)
     visit(driver, f"{base}culprits/{entries([make_findings()])[0].path}")
-    bright = driver.execute_async_script(
-        """
-        const done = arguments[0], image = document.querySelector('figure img');
-        image.decode().then(() => {
-          const canvas = document.createElement('canvas');
-          canvas.width = image.width; canvas.height = image.height;
-          const context = canvas.getContext('2d');
-          context.drawImage(image, 0, 0, canvas.width, canvas.height);
-          const data = context.getImageData(0, 0, canvas.width, canvas.height).data;
-          let sum = 0, count = 0;
-          for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) {
-            sum += (data[i] + data[i + 1] + data[i + 2]) / 3; count++; }
-          done([sum / count, count, image.naturalWidth]);
-        }, error => done([String(error), 0, 0]));
-        """
+    colours = driver.execute_script(
+        "return [...document.querySelectorAll('figure svg text')]"
+        ".map(text => getComputedStyle(text).fill)"
     )
-    brightness, count, width = bright
-    assert count > 1000, bright
-    assert width > 600
-    assert (brightness > 110) == (scheme == "dark"), bright
+    assert len(colours) > 15
+    for colour in colours:
+        bright = sum(map(int, colour[4:-1].split(","))) / 3
+        assert (bright > 120) == (scheme == "dark"), colour
+
+
+def test_points_lead_to_their_commits(driver: Chrome, base: str) -> None:
+    """Every run of the figure is a link to its commit's page, and none stops the keyboard."""
+    visit(driver, f"{base}culprits/{entries([make_findings()])[0].path}")
+    links = driver.execute_script(
+        "return [...document.querySelectorAll('figure svg a')]"
+        ".map(a => [a.href.baseVal, a.tabIndex])"
+    )
+    assert len(links) > 91
+    assert all(url.startswith("https://example.org/commit/") for url, _ in links)
+    assert {index for _, index in links} == {-1}
 
 
 @pytest.mark.parametrize("width", [320, 400])
@@ -191,8 +279,9 @@ def test_hostile_text_is_only_text(driver: Chrome, base: str) -> None:
     for page in (f"culprits/{entry.path}", "culprits/index.html"):
         visit(driver, f"{base}{page}")
         assert driver.execute_script("return window.pwned") is None
-        assert driver.execute_script("return document.scripts.length") == 0
-        assert driver.find_elements(By.CSS_SELECTOR, "img[onerror], bdi *:not(wbr)") == []
+        scripts = driver.execute_script("return [...document.scripts].map(s => s.src)")
+        assert all(source.startswith(base) for source in scripts)
+        assert driver.find_elements(By.CSS_SELECTOR, "img, bdi *:not(wbr)") == []
     visit(driver, f"{base}culprits/{entry.path}")
     driver.find_element(By.CSS_SELECTOR, "details.whole summary").click()
     shown = driver.find_element(By.CSS_SELECTOR, "details.whole p").text
@@ -212,7 +301,7 @@ def test_the_keyboard_is_enough(driver: Chrome, base: str) -> None:
     assert skip.value_of_css_property("outline-style") == "solid"
     skip.send_keys(Keys.ENTER)
     wait(driver, lambda: driver.current_url.endswith("#main"))
-    for _ in range(12):
+    for _ in range(20):
         driver.switch_to.active_element.send_keys(Keys.TAB)
         active = driver.switch_to.active_element
         assert active.value_of_css_property("outline-style") == "solid", active.text
@@ -223,9 +312,13 @@ def test_the_keyboard_is_enough(driver: Chrome, base: str) -> None:
 
 
 def test_without_scripts_nothing_is_missing(driver: Chrome, base: str) -> None:
-    """The pages use none: details open, links lead on."""
+    """The list is whole, nothing that needs a script is offered, details open, links lead on."""
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    visit(driver, f"{base}culprits/index.html")
+    for page in ("compare/index.html", "workloads/index.html", "index.html"):
+        visit(driver, f"{base}culprits/{page}")
+        fields = driver.find_elements(By.CSS_SELECTOR, "form, input, select, button")
+        assert not [field for field in fields if field.is_displayed()]
+    assert len(driver.find_elements(By.CSS_SELECTOR, ".effect-row")) == 6
     driver.find_element(By.LINK_TEXT, SUBJECT).click()
     driver.find_element(By.CSS_SELECTOR, "details.broken summary").click()
     assert "cannot import name" in driver.find_element(By.CSS_SELECTOR, "details.broken td+td").text

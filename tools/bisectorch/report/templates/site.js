@@ -26,6 +26,7 @@
     form.hidden = false;
     recall(form);
     form.addEventListener("input", update);
+    form.addEventListener("change", update);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", () => setTimeout(update));
     update();
