@@ -203,9 +203,7 @@ def _row(comparison: Comparison) -> tuple[str, str, str, str, str]:
     ]
     change = ""
     if math.isfinite(comparison.ratio):
-        change = wording.percent(comparison.ratio)
-        if all(map(math.isfinite, comparison.ratio_interval)) and comparison.before.values:
-            change += f"  {wording.percent_interval(comparison.ratio_interval)}"
+        change = _change(comparison.ratio, comparison.ratio_interval)
     verdict = comparison.judgement.value
     if comparison.is_relevant and comparison.judgement is Judgement.UNKNOWN:
         verdict = "broken"
@@ -216,13 +214,25 @@ def _row(comparison: Comparison) -> tuple[str, str, str, str, str]:
     return f"{mark}{verdict}", levels[0], levels[1], change, name
 
 
+def _change(ratio: float, interval: tuple[float, float]) -> str:
+    """The change with its interval, in no more digits than the interval allows."""
+    low, high = interval
+    if not all(map(math.isfinite, interval)) or low == 0.0:
+        return f"{_percent(ratio, 1)} %"
+    decimals = 1 if high - low > 0.002 else 2
+    between = f"[{_percent(low, decimals)}, {_percent(high, decimals)}] %"
+    return f"{_percent(ratio, decimals)} %  {between}"
+
+
+def _percent(ratio: float, decimals: int) -> str:
+    shown = f"{(ratio - 1) * 100:+.{decimals}f}"
+    return shown[1:] if float(shown) == 0 else shown
+
+
 def _mean_line(versus: Versus) -> str:
-    if not math.isfinite(versus.mean_ratio):
+    if len(versus.comparisons) < 2 or not math.isfinite(versus.mean_ratio):
         return ""
-    return (
-        f"geometric mean {wording.percent(versus.mean_ratio)} "
-        f"{wording.percent_interval(versus.mean_interval)}"
-    )
+    return f"geometric mean {_change(versus.mean_ratio, versus.mean_interval)}"
 
 
 _COLUMNS = ("verdict", "old", "new", "change", "benchmark")
