@@ -151,7 +151,7 @@ def _sections(versus: Versus, layout: Layout) -> list[tuple[str, list[Comparison
     if layout.sort == "name":
         chosen.sort(key=lambda each: each.workload.name)
     elif layout.sort == "ratio":
-        chosen.sort(key=lambda each: math.inf if math.isnan(each.ratio) else -each.ratio)
+        chosen.sort(key=_largest_first)
     if not layout.split:
         return [("", chosen)] if chosen else []
     return [
@@ -159,6 +159,13 @@ def _sections(versus: Versus, layout: Layout) -> list[tuple[str, list[Comparison
         for group in (_WORSE, _BETTER, _ALIKE)
         if (own := [each for each in chosen if group_of(each) == group])
     ]
+
+
+def _largest_first(comparison: Comparison) -> float:
+    """What broke comes first, what has no ratio for another reason last."""
+    if math.isnan(comparison.ratio):
+        return -math.inf if comparison.is_worse else math.inf
+    return -comparison.ratio
 
 
 def _head(versus: Versus) -> list[tuple[str, str]]:
