@@ -65,7 +65,7 @@ def _fill(tree: Path, sha: str) -> None:
 
 
 def _end_with_our_input() -> None:
-    while sys.stdin.buffer.read(1 << 16):
+    while os.read(0, 1 << 16):
         pass
     os.killpg(0, signal.SIGTERM)
 
