@@ -4,12 +4,13 @@ The tree is walked from the workload down. Where a function's source changed, al
 callees cost more or less is that change's doing: a cause. Where an unchanged function calls other
 functions, or calls them more often, than before, what those cost is a cause too, named after the
 changed function among them. What is left is the time that unchanged code spends in doing the same
-calls: put down to compiled code where that differs between the builds, else left unexplained.
+calls: put down to compiled code where that differs between the builds, or to unchanged functions
+that clearly take another time, else left unexplained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bisectorch.explain.profile import Operator, Spot
@@ -21,6 +22,9 @@ SAME_CALLS = 0.01
 
 SMALLEST_SHARE = 0.02
 """A cause that is less of the step is left in the unexplained rest."""
+
+LEAST_SHARE, LEAST_GROWTH = 0.15, 0.2
+"""Unchanged code is a cause when it makes up this share of the step, and grew by this share."""
 
 MOST_PARTS = 6
 
@@ -89,8 +93,7 @@ def find_causes(
         else:
             left.append(branch)
     causes = [_cause(each, sources, operators, step_seconds) for each in found.values()]
-    if compiled_differs:
-        causes += _compiled(left, sources, operators, step_seconds)
+    causes += _unchanged(left, sources, operators, step_seconds, compiled_differs=compiled_differs)
     worth = [cause for cause in causes if abs(cause.share) >= SMALLEST_SHARE]
     return tuple(sorted(worth, key=lambda cause: -cause.share))
 
@@ -120,20 +123,33 @@ def _telling(moved: Sequence[Branch], sources: Sources, seconds: float) -> Spot:
     """After whom a group of callees that came, went or multiplied is named.
 
     The changed function with the largest difference of the group's sign, callers before callees;
-    without a changed one the callee with the largest.
+    without a changed one, the unchanged function of a changed file; else the callee itself.
     """
-    outermost: list[Branch] = []
-    waiting = list(moved)
-    while waiting:
-        branch = waiting.pop()
-        if sources.changed(branch.spot):
-            outermost.append(branch)
-        else:
-            waiting.extend(branch.callees.values())
+    files = {spot.path for spot in sources.changes if sources.changed(spot)}
+    candidates = (
+        _outermost(moved, sources.changed)
+        or _outermost(moved, lambda spot: spot is not None and spot.own and spot.path in files)
+        or moved
+    )
     sign = 1.0 if seconds >= 0 else -1.0
-    best = max(outermost or moved, key=lambda branch: sign * branch.grew_in_all)
+    best = max(candidates, key=lambda branch: sign * branch.grew_in_all)
     assert best.spot is not None
     return best.spot
+
+
+def _outermost(
+    branches: Sequence[Branch], wanted: Callable[[Spot | None], bool]
+) -> Sequence[Branch]:
+    """The branches that are wanted and lie below none that is."""
+    found = []
+    waiting = list(branches)
+    while waiting:
+        branch = waiting.pop()
+        if wanted(branch.spot):
+            found.append(branch)
+        else:
+            waiting.extend(branch.callees.values())
+    return found
 
 
 def _cause(
@@ -267,41 +283,51 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
-def _compiled(
+def _unchanged(
     left: Sequence[Branch],
     sources: Sources,
     operators: tuple[Mapping[str, Operator], Mapping[str, Operator]],
     step_seconds: float,
+    *,
+    compiled_differs: bool,
 ) -> list[Cause]:
-    """Causes in compiled code: unchanged calls that take longer or shorter.
+    """Causes in unchanged code that is called as often as before, but takes another time.
 
-    PyTorch's own rows say which operators; theirs is what unchanged functions' time, compiled
-    ones' and that of the expressions in Python ones, grew by, and never more. Without such rows
-    the compiled functions themselves are named.
+    Where compiled files differ, PyTorch's own rows say which operators did; theirs is what
+    unchanged code grew by, and never more. Else, and without such rows, the functions themselves
+    are named, if they grew by too much to be noise: then what they are given may have changed.
     """
+    before, after = operators
+    if compiled_differs and before and after:
+        named = _operators(before, after, sum(branch.grew for branch in left), step_seconds)
+        if named:
+            return named
     by_spot: dict[Spot, list[Branch]] = {}
     for branch in left:
-        if branch.spot is not None and branch.spot.kind is SpentIn.BUILTIN:
+        if branch.spot is not None:
             by_spot.setdefault(branch.spot, []).append(branch)
-    before, after = operators
-    if before and after:
-        grown = sum(branch.grew for branch in left)
-        return _operators(before, after, grown, step_seconds)
     causes = []
     for spot, branches in by_spot.items():
-        seconds = sum(branch.grew for branch in branches)
-        calls = tuple(sum(b.calls[side] for b in branches) for side in (0, 1))
+        own = [sum(branch.own[side] for branch in branches) for side in (0, 1)]
+        seconds = own[1] - own[0]
+        share = seconds / step_seconds if step_seconds else 0.0
+        if share < LEAST_SHARE or abs(seconds) < LEAST_GROWTH * max(own):
+            continue
+        calls = [sum(branch.calls[side] for branch in branches) for side in (0, 1)]
+        words = "takes longer" if seconds > 0 else "takes less time"
+        if not compiled_differs:
+            words += " though called as before: what it is given may have changed"
         causes.append(
             Cause(
                 name=sources.name(spot),
                 kind=spot.kind,
-                path="",
-                line=0,
-                change=CodeChange.COMPILED,
+                path=spot.path,
+                line=sources.lines.get(spot, 0),
+                change=_change(spot, sources),
                 seconds=seconds,
-                share=seconds / step_seconds if step_seconds else 0.0,
+                share=share,
                 calls=(calls[0], calls[1]),
-                why="takes longer" if seconds > 0 else "takes less time",
+                why=words,
             )
         )
     return causes

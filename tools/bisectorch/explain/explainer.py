@@ -23,7 +23,6 @@ SLOWER = 30.0
 """How many times longer than the workload may take a command of the child may take."""
 
 PAIR_SECONDS = 1.5
-"""How long the samples of one pair of processes go on, unless the fewest take longer."""
 
 SAMPLE_SECONDS = 0.008
 FEWEST_SAMPLES, MOST_SAMPLES = 5, 30
@@ -47,6 +46,7 @@ class ProfilingExplainer:
         *,
         core: int | None = None,
         pairs: int = PAIRS,
+        seconds: float = PAIR_SECONDS,
         attributes: Mapping[str, object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,12 +56,14 @@ class ProfilingExplainer:
             benchmark_dir: asv's benchmark directory.
             core: the core to run on; the last one this process may use by default.
             pairs: how many pairs of fresh processes, unless they take long.
+            seconds: how long the samples of one pair go on, unless the fewest take longer.
             attributes: asv's benchmark attributes that override the benchmarks' own.
             clock: seconds that never run backwards, for tests.
         """
         self._benchmark_dir = str(Path(benchmark_dir).absolute())
         self._core = core if core is not None else _last_core()
         self._pairs = pairs
+        self._seconds = seconds
         self._attributes = {k: v for k, v in (attributes or {}).items() if k != "cpu_affinity"}
         self._clock = clock
 
@@ -138,7 +140,7 @@ class ProfilingExplainer:
         with contextlib.ExitStack() as stack:
             lookers = [stack.enter_context(Looker(b, self._core)) for b in (parent, child)]
             seconds = max([self._load(looker, workload) for looker in lookers])
-            for number in range(_samples(seconds)):
+            for number in range(_samples(seconds, self._seconds)):
                 for looker in lookers if (number + turn) % 2 == 0 else lookers[::-1]:
                     looker.ask("sample", timeout)
             seen = [looker.ask("finish", timeout) for looker in lookers]
@@ -178,12 +180,12 @@ def _operators(looker: Looker, timeout_seconds: float) -> tuple[Mapping[str, Any
         return {}, str(blind)
 
 
-def _samples(call_seconds: float) -> int:
+def _samples(call_seconds: float, pair_seconds: float) -> int:
     """How many samples of each build a pair takes, a profiled sample taking about two more."""
     if call_seconds > LONG_CALL_SECONDS:
         return 1
     both = 2 * 3 * max(call_seconds, SAMPLE_SECONDS)
-    return max(FEWEST_SAMPLES, min(MOST_SAMPLES, int(PAIR_SECONDS / both)))
+    return max(FEWEST_SAMPLES, min(MOST_SAMPLES, int(pair_seconds / both)))
 
 
 def _last_core() -> int | None:

@@ -27,6 +27,9 @@ sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != S
 SAMPLE_SECONDS = 0.008
 """How long one timed or profiled sample takes, when calls are shorter: few are interrupted."""
 
+UNWATCHED_FACTOR = 4.0
+"""A sample may spend this many times its watched seconds, on setups."""
+
 OPERATOR_SECONDS = 0.005
 """How much of the workload PyTorch's profiler is given: it is slow to sum up many events."""
 
@@ -174,8 +177,11 @@ class Session(object):
         if self.apart:
             operators_room.in_engine_thread(lambda: sys.setprofile(None))
             del self.engine.stack[1:]
+        began = time.perf_counter()
         seconds, _ = workload.call(plain, 1)
-        self.count = max(1, min(100000, int(SAMPLE_SECONDS / max(seconds, 1e-7))))
+        wall = time.perf_counter() - began  # a costly setup must not stretch the sample
+        calls = SAMPLE_SECONDS / max(seconds, wall / UNWATCHED_FACTOR, 1e-7)
+        self.count = max(1, min(100000, int(calls)))
         return {"seconds": seconds, "count": self.count}
 
     def sample(self) -> None:
