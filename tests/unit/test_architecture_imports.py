@@ -25,6 +25,8 @@ ALLOWED: dict[str, set[str]] = {
 THIRD_PARTY = {
     "search": {"numpy", "scipy"},
     "measure.worker": {"asv_runner"},
+    "measure.inspector": {"asv_runner"},
+    "measure.reference": set(),
     "explain": {"asv_runner", "bisectorch_calls", "bisectorch_operators", "bisectorch_sources"},
 }
 

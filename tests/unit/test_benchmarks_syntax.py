@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 CHILDREN = sorted((ROOT / "tools/bisectorch/tables/children").glob("*.py"))
-OLD = [*BENCHMARKS, *CHILDREN, ROOT / "tools/bisectorch/measure/worker.py"]
+MEASURE = ROOT / "tools/bisectorch/measure"
+OLD = [*BENCHMARKS, *CHILDREN, MEASURE / "worker.py", MEASURE / "inspector.py"]
 
 
 @pytest.mark.parametrize("path", OLD, ids=lambda path: str(path.relative_to(ROOT)))
