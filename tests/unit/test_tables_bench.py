@@ -7,6 +7,7 @@ import pytest
 from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.tables.bench import Bench, Subject, cores_and_threads
 from bisectorch.tables.catalogue import NAMES, chosen, make
+from bisectorch.tables.children import stopwatch
 from bisectorch.tables.shapes import Form, Side, job
 
 RUN = job(Side.TORCH, "labeler", stages=("total",))
@@ -215,3 +216,21 @@ def test_a_folder_without_workloads(tmp_path):
     """Told before anything is measured."""
     with pytest.raises(UsageError, match="holds no workloads"):
         bench(tmp_path)
+
+
+def test_the_clock_leaves_out_what_others_took(monkeypatch):
+    """Waiting for a core is not the work's; sleeping and waiting for own threads is."""
+    waited, used, wall = iter([1.0, 1.5]), iter([10.0, 10.2]), iter([0.0, 1.0])
+    monkeypatch.setattr(stopwatch, "waiting", lambda: next(waited))
+    monkeypatch.setattr(stopwatch.time, "process_time", lambda: next(used))
+    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: next(wall))
+    assert stopwatch.timed(lambda: "made") == (pytest.approx(0.5), "made")
+
+
+def test_the_clock_never_takes_away_work(monkeypatch):
+    """With other threads at work meanwhile, nothing was lost."""
+    waited, used, wall = iter([0.0, 0.9]), iter([0.0, 1.8]), iter([0.0, 1.0])
+    monkeypatch.setattr(stopwatch, "waiting", lambda: next(waited))
+    monkeypatch.setattr(stopwatch.time, "process_time", lambda: next(used))
+    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: next(wall))
+    assert stopwatch.timed(lambda: None)[0] == pytest.approx(1.0)

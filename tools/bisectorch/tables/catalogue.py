@@ -56,6 +56,7 @@ def conditions(bench: Bench, form: Form, label: str, began_seconds: float) -> di
         "measured": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began_seconds)),
         "took": f"{time.time() - began_seconds:.0f} s",
         "form": f"{form.value}, {rounds}" + (", interleaved, median" if bench.rounds > 1 else ""),
+        "clock": "wall time, less what others held the core",
         "torch at hand": label,
         "cores": f"{bench.cores} usable of {os.cpu_count()}, {_processor()}",
         "threads": f"OMP_NUM_THREADS=1 on {pinned}; rows that do not say so: {bench.cores} threads"

@@ -16,19 +16,11 @@ import json
 import math
 import os
 import sys
-import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 EPOCHS = 10
 TOKENS = 1072
 CHAINS = 500
-
-
-def timed(work: Callable[[], Any]) -> "tuple[float, Any]":
-    """Seconds of one call, and what it returned."""
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
 
 
 class Actions:
@@ -51,6 +43,7 @@ class Actions:
     ) -> Dict[str, Any]:
         """Seconds of ``epochs`` epochs up to each stage, scaled to ten whole epochs."""
         model, compat = self.load("sequence_labeler"), self.load("compat")
+        timed = beside("stopwatch").timed
         model.check_once()
         figures, facts = {}, {}  # type: Dict[str, float], Dict[str, Any]
         for stage in stages:
@@ -80,6 +73,7 @@ class Actions:
         """Seconds of backward through ``count`` fresh chains, scaled to 500."""
         model = self.load("linear")
         model.Chain().backward()
+        timed = beside("stopwatch").timed
         total = sum(timed(model.Chain().backward)[0] for _ in range(count))
         return {"figures": {"backward": total * CHAINS / count}}
 
@@ -93,6 +87,7 @@ class Actions:
                 made[variant].run(calls // 10)
             except NotImplementedError as error:
                 missing[variant] = str(error)
+        timed = beside("stopwatch").timed
         turns = {variant: [] for variant in made}  # type: Dict[str, List[float]]
         for _ in range(5):
             for variant, each in made.items():
@@ -106,7 +101,7 @@ class Actions:
         module = self.load("char_lm")
         training = module.Training(model, length, device)
         losses = training.check(2)
-        seconds, more = timed(lambda: training.run(steps))
+        seconds, more = beside("stopwatch").timed(lambda: training.run(steps))
         parts = module.layers(model)
         return {
             "figures": {"step": seconds / steps},
@@ -137,7 +132,7 @@ class Actions:
         minibatches: Optional[int] = None,
     ) -> Dict[str, Any]:
         """As ``labeler``, by DyNet."""
-        data, model = self.load("labeler_data"), comparator("dynet_labeler")
+        data, model = self.load("labeler_data"), beside("dynet_labeler")
         figures, facts = {}, {}  # type: Dict[str, float], Dict[str, Any]
         for stage in stages:
             found = model.labeler(data, epochs, stage, labels, rate, minibatches)
@@ -150,12 +145,12 @@ class Actions:
 
     def dynet_functions(self, epochs: int = EPOCHS) -> Dict[str, Any]:
         """Train under DyNet's profiler, which writes to standard output when the process ends."""
-        comparator("dynet_labeler").profile(self.load("labeler_data"), epochs)
+        beside("dynet_labeler").profile(self.load("labeler_data"), epochs)
         return {"facts": {"scale": EPOCHS / float(epochs)}}
 
     def keras(self, length: int, steps: int) -> Dict[str, Any]:
         """Seconds of one training step of keras-tcn on the same text."""
-        found = comparator("keras_characters").train(self.load("text"), length, steps)
+        found = beside("keras_characters").train(self.load("text"), length, steps)
         return dict(found)
 
 
@@ -168,8 +163,8 @@ def scale(sentences: List[Any], epochs: int, minibatches: Optional[int]) -> floa
     return EPOCHS * TOKENS / float(tokens * epochs)
 
 
-def comparator(name: str) -> Any:
-    """One module beside this file: it imports what PyTorch is compared with."""
+def beside(name: str) -> Any:
+    """One module beside this file: the clock, or one that imports what torch is compared with."""
     return importlib.import_module(name)
 
 

@@ -8,7 +8,6 @@ width of the minibatch.
 
 import importlib
 import random
-import time
 from typing import Any, Dict, List, Optional
 
 PARAMETERS = 43045
@@ -136,9 +135,8 @@ def labeler(
     warm = Labeler(engine(False), data, labels, rate)
     warm.run(1, stage, 1)
     training = Labeler(engine(False), data, labels, rate)
-    start = time.perf_counter()
-    losses = training.run(epochs, stage, minibatches)
-    seconds = time.perf_counter() - start
+    timed = importlib.import_module("stopwatch").timed
+    seconds, losses = timed(lambda: training.run(epochs, stage, minibatches))
     return {
         "seconds": seconds,
         "losses": losses,
