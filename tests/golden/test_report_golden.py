@@ -9,17 +9,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bisectorch.model import Findings
 from bisectorch.report.output import write_log, write_report
-from bisectorch.report.pages import Problem, Site, write_pages
-from factories import CREATED, make_findings, make_hostile_findings, make_session
+from bisectorch.report.pages import Problem, entries
+from bisectorch.report.site import comparison_path, workload_path
+from factories import CREATED, make_findings, make_hostile_findings, make_range, make_session
+from sites import explained, write_site
 
 GOLDEN = Path(__file__).with_name("report")
-SITE = Site("pytorch", "https://example.org/commit/", lambda w: f"index.html#{w.benchmark}")
 
 
 def check(name: str, actual: str) -> None:
@@ -66,17 +68,43 @@ def test_the_log_listing() -> None:
     check("log.txt", stream.getvalue())
 
 
+_, UNSURE, EXPLAINED = entries([make_findings()])
+KINDS = (
+    "index.html",
+    "sessions.html",
+    f"{make_findings().session}/index.html",
+    f"{make_findings().session}/comment.md",
+    f"{make_findings().session}/junit.xml",
+    EXPLAINED.path,
+    UNSURE.path,
+    "workloads/index.html",
+    workload_path("linear.Linear.time_backward(1, 10)"),
+    workload_path("labeler.Stages.time_forward('total')"),
+    "compare/index.html",
+    comparison_path(make_range().line[11].sha, make_range().line[12].sha),
+    "feed.xml",
+    "feed.json",
+    "culprits.csv",
+    "culprits.md",
+    "style.css",
+)
+"""A page of each kind, and each kind of export."""
+
+_FIGURE = re.compile(r'(<svg role="group" aria-label="[^"]*")[^>]*>.*?</svg>', re.DOTALL)
+"""Drawn by matplotlib, whose versions draw a little differently."""
+
+
 def test_pages(tmp_path: Path) -> None:
-    """The list, a session and each culprit, newest session first, with a log left out."""
-    usual = make_findings()
+    """A page of each kind, with a log left out; figures stand for themselves in their words."""
+    usual = explained(make_findings())
     earlier = replace(
         make_findings("20251101-120000-ab12", CREATED - 2e6),
         workloads=usual.workloads[1:],
         finished=False,
     )
     problem = Problem("torn.jsonl", "torn.jsonl, line 3 is corrupt (trailing comma)")
-    written = write_pages(tmp_path, [earlier, usual], SITE, [problem])
-    pages = [path for path in written if path.suffix in {".html", ".css"}]
-    assert len(pages) == 1 + 1 + 2 + 3
-    for path in pages:
-        check(f"pages/{path.relative_to(tmp_path)}", path.read_text(encoding="utf-8"))
+    written = write_site(tmp_path, [earlier, usual], problems=[problem])
+    assert {tmp_path / name for name in KINDS} <= set(written)
+    for name in KINDS:
+        text = (tmp_path / name).read_bytes().decode("utf-8")
+        check(f"pages/{name}", _FIGURE.sub(r"\1/>", text).replace("\r\n", "\n"))
