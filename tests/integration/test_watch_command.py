@@ -36,9 +36,9 @@ class Branch:
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """A call, under way."""
-        command = [sys.executable, "-m", "bisectorch", "watch", "-b", "track_value", *more]
+        command = [sys.executable, "-m", "bisectorch", "watch", "-b", "track_value"]
         return subprocess.Popen(
-            [*command, "--config", str(self.config)],
+            [*command, "--config", str(self.config), *more],
             env={**os.environ, "HOME": str(self.config.parent)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -81,9 +81,9 @@ def branch(tmp_path_factory: pytest.TempPathFactory) -> Branch:
 
 def test_a_branch_is_watched(branch: Branch, tmp_path: Path) -> None:
     """The story of a branch: nothing, a regression in a gap, nothing again, its revert."""
-    told = tmp_path / "told"
-    hook = ("--hook", f"{sys.executable} -c 'import sys; open({str(told)!r}, \"a\")"
-            ".write(sys.stdin.read() + chr(10))'")  # fmt: skip
+    told, script = tmp_path / "told", tmp_path / "hook; touch $HOME `x`.py"
+    script.write_text(f"import sys\nopen({str(told)!r}, 'a').write(sys.stdin.read() + chr(10))\n")
+    hook = ("--hook", f"{sys.executable} '{script}'")
     assert branch.look(*hook)[0] == 1, "the first look has nothing to compare with"
     assert branch.look(*hook)[0] == 1
     branch.move(None, None)
@@ -144,9 +144,14 @@ def test_two_looks_do_not_meet(branch: Branch) -> None:
     until = time.monotonic() + 60
     while not _is_locked(lock) and time.monotonic() < until:
         time.sleep(0.02)
-    code, said = branch.look()
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, said = branch.look()
+    finally:
+        first.send_signal(signal.SIGCONT)
     assert (code, "is running" in said) == (1, True), said
-    first.communicate(timeout=120)
+    assert first.communicate(timeout=120)[0] == ""
+    assert first.returncode == 1
 
 
 def _is_locked(path: Path) -> bool:

@@ -53,6 +53,7 @@ def executor_for(
             "do": "build",
             "commit": commit.sha,
             "route": ladder.quote(commit).route.value,
+            "key": ladder.native_key(commit),
             "builders": builders,
             "environment": environment,
             "folder": str(Path.cwd()),

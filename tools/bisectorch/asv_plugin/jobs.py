@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import signal
@@ -38,7 +37,13 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
         conf = _conf(job)
         conf.bisectorch_builders = job["builders"]
         workshop = open_workshop(conf, [job["environment"]], reporter)
-        made = workshop.ladder.provide(workshop.history.commit(job["commit"]))
+        commit = workshop.history.commit(job["commit"])
+        if workshop.ladder.native_key(commit) != job["key"]:
+            raise UsageError(
+                "builds made here differ from the tracker's: give this worker the same Python, "
+                "compilers and build variables (CC, CFLAGS, USE_...)"
+            )
+        made = workshop.ladder.provide(commit)
         store = Store(workshop.settings.store)
         about = store.about(made.key) or {}
         return {
@@ -97,9 +102,7 @@ def main() -> int:
     threading.Thread(target=_end_with_our_input, daemon=True).start()
     with stoppable():
         try:
-            with contextlib.redirect_stdout(
-                io.TextIOWrapper(sys.stderr.buffer, line_buffering=True)
-            ):
+            with contextlib.redirect_stdout(sys.stderr):
                 done = answer(job)
         except KeyboardInterrupt:
             return 130

@@ -239,6 +239,13 @@ class Ladder:
             own.append(_Base(_digest("own", known[-1].key, _listed(files)), known[-1].kind))
         return [*known, *others, *own]
 
+    def native_key(self, commit: Commit) -> str | None:
+        """The key of the native build from source that serves the commit; None without sources.
+
+        Two hosts whose keys differ (another interpreter, another compiler) make different builds.
+        """
+        return None if self._recipe is None else self._source_key(commit)
+
     def _source_key(self, commit: Commit) -> str:
         """Found once for each fingerprint: every commit is quoted again and again."""
         assert self._recipe is not None
