@@ -110,7 +110,7 @@ class BayesSearcher:
                 limit,
                 [Probe(tuple(ends), self.start_runs, Purpose.ENDS)],
             )
-        grid = missing_targets(evidence, sums, first, last, self._cells(evidence))
+        grid = missing_targets(evidence, sums, first, last, self._cells(evidence, batch))
         if grid and not spent:
             return self._go(
                 evidence,
@@ -179,7 +179,7 @@ class BayesSearcher:
     def _last(self, evidence: Evidence) -> int | None:
         return next((x for x in reversed(range(evidence.size)) if x not in evidence.failed), None)
 
-    def _cells(self, evidence: Evidence) -> int:
+    def _cells(self, evidence: Evidence, batch: int) -> int:
         """How many cells the starting grid cuts the range into, one run for each commit of it.
 
         All commits of a level inform it, so where builds are cheaper than runs the runs are
@@ -188,7 +188,7 @@ class BayesSearcher:
         if self.cells is not None:
             return self.cells
         cheap = _build_cost(evidence) <= CHEAP_BUILD_RUNS * evidence.run_seconds
-        return CHEAP_CELLS if cheap else CELLS
+        return CHEAP_CELLS if cheap else max(CELLS, batch + 1)
 
     def _explore(
         self,
