@@ -51,6 +51,8 @@ def capture(repository: Path, classes: PathClasses) -> WorkingTree:
     """
     top = Path(_git(repository, "rev-parse", "--show-toplevel", refuse=_no_tree(repository)))
     head = _git(top, "rev-parse", "--verify", "HEAD^{commit}", refuse=f"{top} has no commit yet")
+    if _git(top, "ls-files", "--unmerged"):
+        raise UsageError(f"{top} holds an unresolved merge: finish it, or name a commit")
     with tempfile.TemporaryDirectory() as folder:
         # A copy of the index: git then looks only at files whose times changed.
         index = Path(folder) / "index"
@@ -64,12 +66,7 @@ def capture(repository: Path, classes: PathClasses) -> WorkingTree:
         _git(top, "add", "--update", more=ours)
         listed = "".join(f"{path}\0" for path in added)
         _git(top, "update-index", "--add", "-z", "--stdin", more=ours, stdin=listed)
-        tree = _git(
-            top,
-            "write-tree",
-            more=ours,
-            refuse=f"{top} holds an unresolved merge: finish it, or name a commit",
-        )
+        tree = _git(top, "write-tree", more=ours)
     left_out = tuple(path for path in untracked if path not in set(added))
     if tree == _git(top, "rev-parse", f"{head}^{{tree}}"):
         return WorkingTree(head, head, (), left_out)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,14 @@ from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
 from bisectorch.measure import PairedMeasurer
-from bisectorch.model import Build, CommitRange, Session, SessionHeader, Versus, Workload
+from bisectorch.model import Build, CommitRange, End, Session, SessionHeader, Versus, Workload
 from bisectorch.report.output import FORMATS
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, latest, load, log_path
 from bisectorch.report.versus import SORTS, Layout, write_versus
 from bisectorch.report.wording import duration
 from bisectorch.search.verdict import SequentialJudge
-from bisectorch.versus import compare
+from bisectorch.versus import compare, conclude
 
 MANY_WORKLOADS = 100
 """More than these are compared only when a budget says for how long."""
@@ -89,7 +90,8 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
             nargs="?",
             const="",
             metavar="SESSION",
-            help="Go on with a comparison that was stopped: the latest one, or the one named.",
+            help="""Go on with a comparison that was stopped: the latest one, or the one named.
+            A finished one is reported again, or goes on with more --seconds or --budget.""",
         )
         add_layout(parser)
         parser.add_argument(
@@ -127,8 +129,6 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
             contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
             tempfile.TemporaryDirectory() as scratch,
         ):
-            if args.seconds is None:
-                args.seconds = SECONDS
             if args.dry_run:
                 conf.results_dir = scratch
             arguments.apply_building(conf, args)
@@ -225,6 +225,8 @@ def _rate(text: str) -> float:
 def _begun(
     conf: Any, args: argparse.Namespace, reporter: ConsoleReporter, unsaved: Path | None
 ) -> Versus:
+    if args.seconds is None:
+        args.seconds = SECONDS
     workshop = open_workshop(conf, args.env_spec, reporter)
     old, new = find_sides(workshop, args.old, args.new, reporter)
     machine = identify(args.machine, conf.results_dir)
@@ -248,6 +250,16 @@ def _resumed(conf: Any, args: argparse.Namespace, reporter: ConsoleReporter) -> 
         raise UsageError(f"there is no comparison{named} to go on with in {folder}")
     with SessionLog.reopen(path) as log:
         session = load(path)
+        more = {"seconds": repr(args.seconds)} if args.seconds is not None else {}
+        if args.budget is not None or more:
+            header = session.header
+            budget = header.budget_seconds if args.budget is None else args.budget
+            options = {**header.options, **more}
+            session = replace(
+                session, header=replace(header, budget_seconds=budget, options=options)
+            )
+        elif any(isinstance(event, End) for event in session.events[-1:]):
+            return conclude(session, judge_of(session.header))
         workshop = open_workshop(conf, [session.header.environment], reporter)
         benchmarks = Benchmarks.load(conf)
         refuse_changed_benchmarks(session, benchmarks, "versus")
