@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +16,10 @@ from bisectorch.asv_plugin.watching import (
     save_state,
 )
 from bisectorch.bisection import bisect
+from bisectorch.build.store import Store
 from bisectorch.execute import LocalExecutor
 from bisectorch.measure.noise import free_of_blocks, logs
-from bisectorch.model import Commit, CommitRange, Findings, Workload
+from bisectorch.model import Build, Commit, CommitRange, Findings, Route, Workload
 from bisectorch.seams import Provider
 from bisectorch.search import BayesSearcher
 from fakes import FakeHistory, FakeMeasurer, FakeProvider, FakeRecorder, FakeReporter, session
@@ -134,3 +136,22 @@ def levels_of(
         level *= 1 + steps.get(index, 0.0)
         by_sha[commit.sha] = level
     return by_sha
+
+
+@dataclass
+class StoringProvider(FakeProvider):
+    """Builds of some size in a real store, which holds no more of them than it may."""
+
+    store: Store = field(default_factory=lambda: Store("store"))
+    size: int = 1000
+
+    def provide(self, commit: Commit) -> Build:
+        """From the store, or made for it."""
+        self.provided.append(commit.sha)
+        key = hashlib.sha256(commit.sha.encode()).hexdigest()
+        about = {"kind": "source", "what": commit.sha}
+        tree = self.store.make(key, lambda tree: self._fill(tree, commit), about)
+        return Build(commit.sha, Route.SOURCE, str(tree), "python", key=key, seconds=self.seconds)
+
+    def _fill(self, tree: Path, commit: Commit) -> None:
+        (tree / "code.bin").write_bytes(commit.sha.encode() * (self.size // 40))
