@@ -22,6 +22,7 @@ from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
 from bisectorch.asv_plugin.interpreters import VERSION, find_python
+from bisectorch.asv_plugin.sandbox import confined, confined_python
 from bisectorch.asv_plugin.settings import Settings, SourceSettings
 from bisectorch.build import MOST_BUILDERS, Ladder, Places, Recipe, Step, Store
 from bisectorch.build.source import DEFAULT_COMMAND
@@ -60,6 +61,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
         self._python = python
         self._requirements = requirements
         self._listed = self._read_listed(conf)
+        self._sandboxed = bool(getattr(conf, "bisectorch_sandbox", False))
         self._ladders: dict[str, tuple[GitHistory, Ladder]] = {}
         super().__init__(conf, python, requirements, tagged_env_vars)
         self._base_requirements = self._own_requirements()
@@ -164,7 +166,10 @@ class Bisectorch(Environment):  # type: ignore[misc]
             env["ASV_COMMIT"] = selection["commit"]
         if kwargs.get("timeout") is None:
             kwargs["timeout"] = self._install_timeout
-        return util.check_output([self.find_executable(executable), *args], env=env, **kwargs)
+        command = [self.find_executable(executable), *args]
+        if self._sandboxed and selection:
+            command = [*confined([kwargs.get("cwd") or Path.cwd()]), *command]
+        return util.check_output(command, env=env, **kwargs)
 
     def _history_and_ladder(
         self, conf: Any, repo: Any, say: Callable[[str], None]
@@ -182,9 +187,15 @@ class Bisectorch(Environment):  # type: ignore[misc]
             recipe=self._recipe(conf, Path(repo._path), settings.source),
             wheels=settings.wheels,
             tags_of=history.tags,
+            runner=self._runner(conf),
             retry_failed=getattr(conf, "bisectorch_retry_failed", False),
         )
         return history, ladder
+
+    def _runner(self, conf: Any) -> Path | None:
+        if not self._sandboxed:
+            return None
+        return confined_python(self.python_executable, Path(self._path))
 
     def _recipe(self, conf: Any, repository: Path, source: SourceSettings | None) -> Recipe | None:
         """How this environment builds a commit: asv's build_command, and our settings."""
@@ -211,6 +222,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
             timeout_seconds=source.timeout_seconds,
             memory_bytes=getattr(conf, "bisectorch_build_memory", None) or source.memory_bytes,
             builders=builders,
+            **({"confine": confined} if self._sandboxed else {}),
         )
         if source.jobs is not None:
             return replace(recipe, jobs=source.jobs)

@@ -80,6 +80,7 @@ class Ladder:
         retry_failed: try again what is known not to build.
         wheels: where wheels of single commits come from; None when there are none.
         tags_of: for a commit, the names of its tags; asked once, when they are needed.
+        runner: what runs builds in place of ``python``: a program that confines it.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Ladder:
         recipe: Recipe | None = None,
         retry_failed: bool = False,
         wheels: WheelSources | None = None,
+        runner: Path | None = None,
         tags_of: Callable[[], Mapping[str, tuple[str, ...]]] = dict,
     ) -> None:
         self._trees = trees
@@ -117,6 +119,7 @@ class Ladder:
         self._alike: dict[str, dict[str, _Base]] = {}
         self._wheels = wheels
         self._tags_of = tags_of
+        self._runner = runner or python
         self._exact: ExactWheels | None = None
 
     def quote(self, commit: Commit) -> Quote:
@@ -154,7 +157,7 @@ class Ladder:
                 sha=commit.sha,
                 route=route,
                 tree=str(tree),
-                python=str(self._python),
+                python=str(self._runner),
                 environment=self._environment,
                 key=choice.key,
                 seconds=time.monotonic() - started if made else 0.0,

@@ -112,6 +112,8 @@ class Recipe:
         memory_bytes: how much memory its processes may hold together, None for any.
         jobs: compilations at the same time.
         builders: how many builds may be made side by side, each by a builder of its own.
+        confine: the words before a command that let it write into these directories only; none
+            by default.
     """
 
     repository: Path
@@ -128,6 +130,7 @@ class Recipe:
     memory_bytes: int | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     builders: int = 1
+    confine: Callable[[Sequence[Path]], Sequence[str]] = lambda writable: ()
 
     def key(self, fingerprint: str, interpreter: Interpreter) -> str:
         """The store's key of the native build of one fingerprint."""
@@ -296,7 +299,7 @@ class Builder:
         log.write(f"\n$ {' '.join(step.command)}\n".encode("utf-8", "surrogateescape"))
         try:
             status = process.run(
-                [program, *step.command[1:]],
+                [*self._confined(environment), program, *step.command[1:]],
                 log,
                 cwd=step.cwd or places.build_dir,
                 environment=environment,
@@ -310,6 +313,12 @@ class Builder:
             self._running_file.unlink(missing_ok=True)
         if step.codes is not None and status not in step.codes:
             raise Unbuildable(f"{Path(step.command[0]).name} failed with status {status}")
+
+    def _confined(self, environment: Mapping[str, str]) -> Sequence[str]:
+        temporary = self.home / "tmp"
+        temporary.mkdir(exist_ok=True)
+        ccache = Path(environment.get("CCACHE_DIR", self.home.parent / "ccache"))
+        return self._recipe.confine([temporary, self.home, ccache])
 
     def environment(self) -> dict[str, str]:
         """The variables that builds run with: the builder's environment first, ccache if any."""
@@ -375,7 +384,7 @@ class Builder:
         code = "\n".join(lines)
         try:
             done = subprocess.run(
-                [os.fspath(self.python), "-c", code],
+                [*self._confined(environment), os.fspath(self.python), "-c", code],
                 cwd=self.home,
                 env=environment,
                 stdin=subprocess.DEVNULL,

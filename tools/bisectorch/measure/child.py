@@ -149,12 +149,7 @@ class Child:
         """Move every thread of the process to one core."""
         if not hasattr(os, "sched_setaffinity"):
             return
-        tasks = Path(f"/proc/{self._process.pid}/task")
-        try:
-            threads = [int(entry.name) for entry in tasks.iterdir()]
-        except OSError:
-            threads = [self._process.pid]
-        for thread in threads:
+        for thread in _threads(self._process.pid):
             with contextlib.suppress(ProcessLookupError):
                 try:
                     os.sched_setaffinity(thread, {core})
@@ -291,6 +286,23 @@ def _how(code: int, command: str) -> str:
         return f"exited with status {code} {place}"
     memory = " (out of memory?)" if -code == signal.SIGKILL else ""
     return f"killed by {_signal_name(-code)} {place}{memory}"
+
+
+def _threads(pid: int) -> list[int]:
+    """The threads of a process; of a sandbox, those of the process inside it as well."""
+    process = Path("/proc", str(pid))
+    try:
+        threads = [int(entry.name) for entry in (process / "task").iterdir()]
+        if (process / "comm").read_text() != "bwrap\n":
+            return threads
+        inside = [
+            int(child)
+            for thread in threads
+            for child in (process / "task" / str(thread) / "children").read_text().split()
+        ]
+    except OSError:
+        return [pid]
+    return [*threads, *(thread for child in inside for thread in _threads(child))]
 
 
 def _signal_name(number: int) -> str:

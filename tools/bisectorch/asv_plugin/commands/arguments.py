@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 from bisectorch.asv_plugin.executors import builders_for
+from bisectorch.asv_plugin.sandbox import refuse_without
 from bisectorch.asv_plugin.settings import read_size
 from bisectorch.errors import UsageError
 from bisectorch.report.output import FORMATS
@@ -137,6 +138,11 @@ def add_building(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="Stop a build whose processes together take more memory than this (16G, 500M).",
     )
+    parser.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="Run builds and measurements under bubblewrap, without network.",
+    )
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +157,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def apply_building(conf: Any, args: argparse.Namespace) -> None:
     """Put what was said about builds where the environment finds it."""
+    conf.bisectorch_sandbox = getattr(args, "sandbox", False)
+    if conf.bisectorch_sandbox:
+        refuse_without()
     conf.bisectorch_dask = getattr(args, "dask", None)
     conf.bisectorch_builders = builders_for(getattr(args, "parallel", 1), conf.bisectorch_dask)
     conf.bisectorch_retry_failed = args.retry_failed
