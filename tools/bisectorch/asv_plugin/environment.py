@@ -222,7 +222,7 @@ class Bisectorch(Environment):  # type: ignore[misc]
             timeout_seconds=source.timeout_seconds,
             memory_bytes=getattr(conf, "bisectorch_build_memory", None) or source.memory_bytes,
             builders=builders,
-            **({"confine": confined} if self._sandboxed else {}),
+            confine=confined if self._sandboxed else lambda writable: (),
         )
         if source.jobs is not None:
             return replace(recipe, jobs=source.jobs)

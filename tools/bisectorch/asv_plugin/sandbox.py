@@ -34,9 +34,12 @@ def confined_python(python: str, folder: Path) -> Path:
     Written into ``folder``; EnvironmentFailure where that cannot be.
     """
     words = " ".join(map(shlex.quote, confined([])[:-1]))
+    # A measurer's directories lie in one of its own, and its processes' copies use several.
     script = (
         "#!/bin/sh\n"
-        f'exec {words} --bind "$PWD" "$PWD" --setenv TMPDIR "$PWD" -- {shlex.quote(python)} "$@"\n'
+        'own=$(dirname "$PWD")\n'
+        'case "$own" in */bisectorch-*) ;; *) own=$PWD ;; esac\n'
+        f'exec {words} --bind "$own" "$own" --setenv TMPDIR "$PWD" -- {shlex.quote(python)} "$@"\n'
     )
     path = folder / "python-in-sandbox"
     half = folder / "python-in-sandbox.half"
