@@ -105,7 +105,8 @@ def mentioned(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_cluster_finds_the_same_and_a_killed_worker_changes_nothing(
     cluster: Cluster, story: NativeHistory, tmp_path: Path
 ) -> None:
