@@ -27,7 +27,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -298,7 +297,8 @@ def asv_continuous(laboratory: Laboratory, pair: tuple[int, int]) -> tuple[float
     """Log ratio, seconds that asv says it measured, and whether it calls it changed."""
     old, new = (laboratory.shas[side] for side in pair)
     results = laboratory.directory / "results"
-    shutil.rmtree(results, ignore_errors=True)
+    for path in results.rglob("*-*.json"):
+        path.unlink()
     done = subprocess.run(
         [
             *(BIN / "bisectorch", "continuous", old, new, "-b", "linear.time_forward"),
@@ -311,7 +311,11 @@ def asv_continuous(laboratory: Laboratory, pair: tuple[int, int]) -> tuple[float
     )
     levels, spent = [], 0.0
     for sha in (old, new):
-        (path,) = results.rglob(f"{sha[:8]}-*.json")
+        path = next(results.rglob(f"{sha[:8]}-*.json"), None)
+        if path is None:
+            raise SystemExit(
+                f"asv continuous measured nothing: {(done.stderr or done.stdout)[-500:]}"
+            )
         stored: dict[str, Any] = json.loads(path.read_text())
         columns = stored["result_columns"]
         (entry,) = stored["results"].values()

@@ -17,6 +17,7 @@ from pathlib import Path
 from asv.config import Config
 from asv.plugin_manager import plugin_manager
 from bisectorch.asv_plugin.commands.versus import SAMPLES
+from bisectorch.asv_plugin.machine import identify
 from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.measure import PairedMeasurer
@@ -153,6 +154,7 @@ class Laboratory:
         shutil.rmtree(directory / "history", ignore_errors=True)
         self.git("init", "-q", "-b", "main", str(directory / "history"), where=directory)
         os.chdir(directory)
+        identify(None, "results")  # asv continuous asks for it
         self.shas = [self.commit("UNITS = 0\n"), self.commit("UNITS = 0  # as before\n")]
         with ConsoleReporter(sys.stderr) as reporter, contextlib.redirect_stdout(sys.stderr):
             self.workshop = self.open(reporter)
