@@ -132,3 +132,16 @@ def test_this_projects_own_configuration_is_ready() -> None:
     code, said = doctor(ROOT / "asv.conf.json", "--offline")
     assert code == 0, said
     assert "route SOURCE: asv's build_command" in said
+
+
+def test_the_floor_is_measured_when_asked(config: Path) -> None:
+    """By real processes; and what disturbs this machine is told in any case."""
+    code, said = doctor(config, "--offline", "--floor", "1s")
+    assert code == 0, said
+    assert "floor: two equal builds differ by" in said
+    assert "floor: the smallest step that shows is" in said
+    assert " measures" in said or "is the only one that may be used" in said
+    assert "instructions (--metric instructions):" in said
+    code, said = doctor(config, "--offline", "--floor", "soon")
+    assert code == 2
+    assert "'soon' is not a time" in said
