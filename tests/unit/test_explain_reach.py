@@ -5,10 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bisectorch.explain import weight
-from bisectorch.explain.reach import EXECUTED, IDLE, IMPORTED, PREPARED, reached
+from bisectorch.explain.reach import reached
 from bisectorch.explain.sources import installed
-from bisectorch.model import Build, Route, Trace
+from bisectorch.knowledge import (
+    EXECUTED,
+    IMPORTED,
+    PREPARED,
+    PRESENT,
+    WEIGHTS,
+    Knowledge,
+    Search,
+    reach_weight,
+)
+from bisectorch.model import Build, Commit, PathClass, Route, Trace, Workload
 from profiles import call, profile, python
 
 FIRST = Trace("w", "a", ("pkg/a.py",), ("pkg/set.py",), ("pkg/imp.py",), ("pkg/idle.py",))
@@ -20,28 +29,27 @@ FIRST = Trace("w", "a", ("pkg/a.py",), ("pkg/set.py",), ("pkg/imp.py",), ("pkg/i
         (["pkg/a.py"], EXECUTED),
         (["pkg/set.py"], PREPARED),
         (["pkg/imp.py"], IMPORTED),
-        (["pkg/idle.py"], IDLE),
+        (["pkg/idle.py"], PRESENT),
         (["pkg/idle.py", "pkg/imp.py"], IMPORTED),
-        (["src/pkg/idle.py"], IDLE),
         (["pkg/unheard_of.py"], EXECUTED),
-        ([], IDLE),
+        ([], PRESENT),
     ],
 )
 def test_a_commit_weighs_what_its_weightiest_file_does(paths: list[str], expected: float) -> None:
     """And a file that no traced build has says nothing against its commit."""
-    assert weight(paths, [FIRST]) == expected
+    assert reach_weight(paths, [FIRST]) == expected
 
 
 def test_what_only_one_end_reaches_counts() -> None:
     """A file executed at either end is executed; one that came between the ends is unknown."""
     last = Trace("w", "b", ("pkg/idle.py",), (), (), ("pkg/a.py",))
-    assert weight(["pkg/idle.py"], [FIRST, last]) == EXECUTED
-    assert weight(["pkg/between.py"], [FIRST, last]) == EXECUTED
+    assert reach_weight(["pkg/idle.py"], [FIRST, last]) == EXECUTED
+    assert reach_weight(["pkg/between.py"], [FIRST, last]) == EXECUTED
 
 
 def test_without_a_trace_nothing_is_said() -> None:
     """As before there were any."""
-    assert weight(["pkg/a.py"], []) == EXECUTED
+    assert reach_weight(["pkg/a.py"], []) == EXECUTED
 
 
 def test_a_trace_keeps_what_matters(tmp_path: Path) -> None:
@@ -62,7 +70,7 @@ def test_a_trace_keeps_what_matters(tmp_path: Path) -> None:
     changed = ["pkg/a.py", "src/pkg/imp.py", "pkg/idle.py", "pkg/not_here.py"]
     trace = reached(seen, build, "w", changed)
     assert trace == Trace(
-        "w", "a", ("pkg/a.py",), ("pkg/set.py",), ("pkg/imp.py",), ("pkg/idle.py",)
+        "w", "a", ("pkg/a.py",), ("pkg/set.py",), ("src/pkg/imp.py",), ("pkg/idle.py",)
     )
 
 
@@ -72,3 +80,30 @@ def test_a_repositorys_path_is_found_in_the_tree() -> None:
     assert installed("src/pkg/a.py", known) == "pkg/a.py"
     assert installed("pkg/a.py", known) == "pkg/a.py"
     assert installed("lib/b.py", known) == "lib/b.py"
+
+
+def test_evidence_weighs_python_commits_by_what_runs() -> None:
+    """Native and irrelevant commits keep their class's weight; without a trace all do."""
+
+    def commit(name: str, path_class: PathClass, *paths: str) -> Commit:
+        return Commit(name, (), "A", 0, "s", paths, path_class)
+
+    line = (
+        commit("a", PathClass.PYTHON, "pkg/a.py"),
+        commit("b", PathClass.PYTHON, "pkg/a.py", "docs/x.rst"),
+        commit("c", PathClass.PYTHON, "pkg/idle.py", "docs/x.rst"),
+        commit("d", PathClass.NATIVE, "pkg/idle.py", "pkg/x.c"),
+        commit("e", PathClass.IRRELEVANT, "docs/x.rst"),
+    )
+    search = Search(Workload("w"), line)
+    knowledge = Knowledge((), lambda runs: {}, lambda runs: ())
+    assert set(knowledge.evidence(search).weights[:4]) == {1.0}
+    knowledge.add(FIRST)
+    native, irrelevant = WEIGHTS[PathClass.NATIVE], WEIGHTS[PathClass.IRRELEVANT]
+    assert knowledge.evidence(search).weights == (
+        EXECUTED,
+        EXECUTED,
+        PRESENT,
+        native,
+        irrelevant,
+    )

@@ -36,6 +36,7 @@ from bisectorch.seams import (
     Recorder,
     Reporter,
     Searcher,
+    Tracer,
 )
 
 BATCH = 6
@@ -59,20 +60,23 @@ def bisect(
     logs: Logs,
     noise_of: NoiseOf | None = None,
     gauge: Gauge | None = None,
+    tracer: Tracer | None = None,
     anchored: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Findings:
     """Search every workload of the session to its verdict, going on from the events it holds.
 
-    ``gauge`` reads the machine beside the blocks. ``anchored`` blocks also run both ends of their
-    line, which ties them together; a metric that does not drift needs none of that.
+    ``gauge`` reads the machine beside the blocks. ``tracer`` tells which files a workload reaches
+    at the ends: a commit that changes others alone is hardly its culprit. ``anchored`` blocks also
+    run both ends of their line, which ties them together; a metric that does not drift needs none
+    of that.
 
     Raises UsageError when no workload can be measured on the baseline, and whatever the seams
     raise for a fault of the machine; the events recorded until then stay good for a resume.
     """
     knowledge = Knowledge(session.events, free_of_blocks, logs)
     loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, knowledge)
-    loop.gauge, loop.anchored = gauge, anchored
+    loop.gauge, loop.tracer, loop.anchored = gauge, tracer, anchored
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -84,6 +88,7 @@ def bisect(
             settled[search] = loop.heard(search)
             if loop.baseline_failure(search):
                 continue
+            loop.trace(search)
             evidence = loop.evidence(search, spent_before + clock() - began)
             decision = searcher.decide(evidence, loop.batch(evidence))
             loop.report(search, decision)
@@ -126,9 +131,11 @@ class _Loop:
         self._reporter = reporter
         self._builds: dict[str, Build] = {}
         self._told: set[tuple[str, str]] = set()
+        self._traced: set[tuple[str, str]] = set()
         self.events = list(session.events)
         self.knowledge = knowledge
         self.gauge: Gauge | None = None
+        self.tracer: Tracer | None = None
         self.anchored = True
 
     def record(self, event: Event) -> None:
@@ -160,6 +167,23 @@ class _Loop:
         if left and sum(left) / len(left) > dear:
             return self._executor.width
         return max(BATCH, self._executor.width)
+
+    def trace(self, search: Search) -> None:
+        """See which files the workload reaches at both ends of the range, once they are built."""
+        if self.tracer is None or search.merge:
+            return
+        paths = {path for commit in search.line[1:] for path in commit.paths}
+        for commit in (search.line[0], search.line[-1]):
+            wanted = (search.workload.name, commit.sha)
+            if commit.sha not in self._builds or wanted in self._traced:
+                continue
+            self._traced.add(wanted)
+            if wanted in self.knowledge.traces:
+                continue
+            changed = sorted(path for path in paths if path.endswith(".py"))
+            found = self.tracer.trace(self._builds[commit.sha], search.workload, changed)
+            if found is not None:
+                self.record(found)
 
     def baseline_failure(self, search: Search) -> Observation | None:
         """Why the search has nothing to stand on, if it hasn't."""

@@ -36,6 +36,9 @@ Logs = Callable[[Sequence[float]], Iterable[float]]
 WEIGHTS = {PathClass.NATIVE: 1.0, PathClass.PYTHON: 1.0, PathClass.IRRELEVANT: 1e-4}
 """How plausible it is that a commit changes a workload; never zero, so never blind."""
 
+EXECUTED, PREPARED, IMPORTED, PRESENT = 1.0, 0.3, 0.05, 1e-3
+"""What a Python file weighs by how far a workload reaches it, as ``Trace`` tells; never zero."""
+
 FIRST_RUN_SECONDS = 2.0
 """What a run is expected to cost before any has been measured."""
 
@@ -185,6 +188,16 @@ class Knowledge:
                 ratios[left, right].append(sides[right] - sides[left])
         return {pair: tuple(values) for pair, values in ratios.items()}
 
+    def _weights(self, search: Search) -> tuple[float, ...]:
+        """By what each commit changes, and for Python files by whether the workload runs them."""
+        traces = [t for (name, _), t in self.traces.items() if name == search.workload.name]
+        return tuple(
+            reach_weight([p for p in commit.paths if p.endswith(".py")], traces)
+            if commit.path_class is PathClass.PYTHON
+            else WEIGHTS[commit.path_class]
+            for commit in search.line
+        )
+
     def evidence(self, search: Search) -> Evidence:
         """All that is known for one search, costs left out."""
         freed = self.freed(search.workload)
@@ -192,7 +205,7 @@ class Knowledge:
         rebuilds = self.rebuilds.get(search.workload.name)
         return Evidence(
             size=len(search.line),
-            weights=tuple(WEIGHTS[commit.path_class] for commit in search.line),
+            weights=self._weights(search),
             values={
                 index: freed[commit.sha]
                 for index, commit in enumerate(search.line)
@@ -210,6 +223,30 @@ class Knowledge:
             spent_seconds=self.seconds,
             build_sigma=rebuilds.sigma if rebuilds else None,
         )
+
+
+def reach_weight(paths: Iterable[str], traces: Sequence[Trace]) -> float:
+    """How plausible it is that a commit that changes these Python files moves the workload.
+
+    The largest weight of its files; a file's is the largest over the builds that were traced. One
+    that a traced build does not have weighs as if it were executed: a range may bring and take
+    away the very file that matters. Without a trace nothing is said against a commit.
+    """
+    if not traces:
+        return EXECUTED
+    return max((_file_weight(path, trace) for path in paths for trace in traces), default=PRESENT)
+
+
+def _file_weight(path: str, trace: Trace) -> float:
+    for files, weight in (
+        (trace.executed, EXECUTED),
+        (trace.prepared, PREPARED),
+        (trace.imported, IMPORTED),
+        (trace.present, PRESENT),
+    ):
+        if path in files:
+            return weight
+    return EXECUTED
 
 
 def _module(workload: str) -> str:

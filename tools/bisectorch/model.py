@@ -511,7 +511,10 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Trace:
-    """Which Python files of a build one workload reaches, relative to the build's tree.
+    """Which Python files of a build one workload reaches.
+
+    Files that the range changes are named as the repository names them, others relative to the
+    build's tree.
 
     Attributes:
         workload: its name.

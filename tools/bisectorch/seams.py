@@ -129,8 +129,18 @@ class Executor(Protocol):
         """Make these builds, yielding each with its build or its Unbuildable as it ends."""
 
 
+class Tracer(Protocol):
+    """Tells which files a workload reaches."""
+
+    def trace(self, build: Build, workload: Workload, paths: Sequence[str] = ()) -> Trace | None:
+        """Which files of the build it reaches; None when it cannot be looked into.
+
+        ``paths``: the repository's files of which it matters whether they are imported at all.
+        """
+
+
 class Explainer(Protocol):
-    """Says why builds differ on a workload, and what a workload reaches."""
+    """Says why builds differ on a workload."""
 
     def explain(
         self,
@@ -143,9 +153,6 @@ class Explainer(Protocol):
         compiled_differs: bool = True,
     ) -> Explanation:
         """Why the workload differs; the explanation's ``reason`` says why it cannot be told."""
-
-    def trace(self, build: Build, workload: Workload, paths: Sequence[str] = ()) -> Trace | None:
-        """Which files of the build the workload reaches; None when it cannot be looked into."""
 
 
 class Recorder(Protocol):

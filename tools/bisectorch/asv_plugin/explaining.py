@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bisectorch.asv_plugin.workshop import Workshop, findings_of
+from bisectorch.asv_plugin.workshop import EXPLAIN, Workshop, findings_of, looks_into_builds
 from bisectorch.errors import Unbuildable
 from bisectorch.explain import ProfilingExplainer
 from bisectorch.model import (
@@ -23,9 +23,6 @@ from bisectorch.model import (
 )
 from bisectorch.report.account import cause_line
 from bisectorch.seams import Explainer, Provider, Recorder, Reporter
-
-EXPLAIN = "explain"
-"""The session's option: ``yes``, ``no``, or none where nothing was said, which means yes."""
 
 
 def options(asked: bool | None) -> dict[str, str]:
@@ -55,7 +52,7 @@ def explained(
 ) -> Findings:
     """The findings with an explanation beside every culprit, each recorded once it is known."""
     header = session.header
-    if header.options.get(EXPLAIN) == "no":
+    if not looks_into_builds(header):
         return findings
     if header.budget_seconds is not None and findings.cost.seconds >= header.budget_seconds:
         reporter.found(

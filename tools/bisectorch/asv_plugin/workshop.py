@@ -19,6 +19,7 @@ from bisectorch.bisection import bisect
 from bisectorch.build import Ladder
 from bisectorch.conclusion import conclude
 from bisectorch.errors import EnvironmentFailure, UsageError
+from bisectorch.explain import ProfilingExplainer
 from bisectorch.history import GitHistory
 from bisectorch.measure import CountingMeasurer, PairedMeasurer
 from bisectorch.measure.counts import find_tool
@@ -99,6 +100,15 @@ def is_counted(header: SessionHeader) -> bool:
     return header.options.get("metric") == "instructions"
 
 
+EXPLAIN = "explain"
+"""The session's option: ``yes``, ``no``, or none where nothing was said, which means yes."""
+
+
+def looks_into_builds(header: SessionHeader) -> bool:
+    """Whether builds are looked into: for what workloads reach, and to explain culprits."""
+    return header.options.get(EXPLAIN) != "no"
+
+
 def findings_of(session: Session) -> Findings:
     """What a session's log amounts to, without measuring anything."""
     return conclude(
@@ -144,6 +154,11 @@ def run_session(
             logs=logs,
             noise_of=within_and_between,
             gauge=MachineGauge(benchmark_dir, core=core, attributes=attributes),
+            tracer=(
+                ProfilingExplainer(benchmark_dir, core=core, attributes=attributes)
+                if looks_into_builds(session.header)
+                else None
+            ),
             anchored=not is_counted(session.header),
         )
     tool = chosen_tool(session.header)

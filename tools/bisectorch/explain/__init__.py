@@ -1,6 +1,5 @@
 """Why two builds differ: what they execute, what it costs, and what of it changed."""
 
 from bisectorch.explain.explainer import ProfilingExplainer
-from bisectorch.explain.reach import weight
 
-__all__ = ["ProfilingExplainer", "weight"]
+__all__ = ["ProfilingExplainer"]

@@ -113,7 +113,8 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
         "--explain",
         action=argparse.BooleanOptionalAction,
         help="""Look into both builds of every confirmed culprit, and say which functions and
-        operators its step is spent in: some ten seconds a culprit. Default: yes.""",
+        operators its step is spent in (some ten seconds a culprit); and at both ends of the range
+        into which files run, so that commits that change others are not tried. Default: yes.""",
     )
 
 
