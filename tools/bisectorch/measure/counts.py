@@ -79,7 +79,11 @@ class Tool:
         return str(directory / "callgrind.out")
 
 
-def find_tool(kernel: Callable[[], object] = PerfClock) -> Tool:
+def _ask_kernel() -> None:
+    PerfClock().close()
+
+
+def find_tool(kernel: Callable[[], object] = _ask_kernel) -> Tool:
     """The kernel's counter where there is one, else callgrind.
 
     Raises EnvironmentFailure, which says what would help, where there is neither.

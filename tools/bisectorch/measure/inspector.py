@@ -26,7 +26,10 @@ MOST_READINGS = 16
 """Where every call reads the clock, a window has no more readings: each takes a good while."""
 
 WINDOWS = 3
-"""How many windows are counted; the first call and the first window are thrown away."""
+"""How many windows callgrind counts; the first call and the first window are thrown away."""
+
+CHEAP_WINDOWS = 15
+"""How many the kernel counts: interrupts move its counts a little, and they cost nothing."""
 
 LONG_CALL_SECONDS = 20.0
 """A call that takes longer is counted once more, and no further."""
@@ -73,6 +76,7 @@ class PerfClock(object):
     """
 
     name = "perf events"
+    windows = CHEAP_WINDOWS
 
     def __init__(self, kind: int = HARDWARE, event: int = INSTRUCTIONS) -> None:
         """Open the counter; NotCounted where the kernel or the processor has none."""
@@ -128,6 +132,7 @@ class CallgrindClock(object):
     """
 
     name = "callgrind"
+    windows = WINDOWS
 
     def __init__(self, prefix: str) -> None:
         """``prefix`` is how the names of callgrind's files begin; NotCounted outside callgrind."""
@@ -197,7 +202,8 @@ class Inspector(object):
         take, calls, apart = self._worker.how_to_take(self._session.benchmark)
         clock.start()
         try:
-            windows, units = in_windows(take, clock, apart, readings_apart(self._session.benchmark))
+            readings = readings_apart(self._session.benchmark)
+            windows, units = in_windows(take, clock, apart, readings, clock.windows)
         finally:
             clock.stop()
         number = units * calls
@@ -218,7 +224,11 @@ def readings_apart(benchmark: Any) -> int:
 
 
 def in_windows(
-    take: Callable[[int], float], clock: Callable[[], float], apart: bool, readings: int = 1
+    take: Callable[[int], float],
+    clock: Callable[[], float],
+    apart: bool,
+    readings: int = 1,
+    windows: int = WINDOWS,
 ) -> Tuple[List[float], int]:
     """Windows of so many units each, in instructions, free of what the clock adds; and the units.
 
@@ -242,7 +252,7 @@ def in_windows(
     most = max(1, MOST_READINGS // readings) if apart else MOST_UNITS
     while units < most and units * once < ENOUGH_INSTRUCTIONS:
         units *= 2
-    return [window(units) for _ in range(WINDOWS + 1)][1:], units
+    return [window(units) for _ in range(windows + 1)][1:], units
 
 
 def refuse_other_processes(benchmark: Any) -> None:

@@ -31,12 +31,11 @@ def floor(
     The workload is our own, of small Python calls, because any project's is not there before it
     is built; it runs in this very interpreter.
     """
-    own = PairedMeasurer(REFERENCE) if measurer is None else None
-    try:
-        yield from _floor(seconds, measurer or own or PairedMeasurer(REFERENCE), clock)
-    finally:
-        if own is not None:
-            own.close()
+    if measurer is not None:
+        yield from _floor(seconds, measurer, clock)
+        return
+    with PairedMeasurer(REFERENCE) as own:
+        yield from _floor(seconds, own, clock)
 
 
 def _floor(seconds: float, measurer: Measurer, clock: Callable[[], float]) -> Check:
