@@ -2,8 +2,8 @@
 
     python tools/bench/bench_scale.py [PART ...]
 
-PART is one of rounds, faults, log, watch, alone, pair (all by default). ``alone`` and ``pair``
-bisect the native test history with one and with two builders, each some minutes of an idle
+PART is one of rounds, model, faults, log, watch, alone, pair (all by default). ``alone`` and
+``pair`` bisect the native test history with one and with two builders, each some minutes of an idle
 machine with two cores; the bar that compares them is told once both have been run.
 """
 
@@ -29,6 +29,9 @@ sys.path[:0] = [str(TESTS)]
 
 IDLE_SECONDS = 20
 """What each build of the native history waits with its core idle, as for a slow disk."""
+
+BUILD_SECONDS = 35 * 60.0
+"""One native build of PyTorch."""
 
 RUNS, SAMPLES = 1_000_000, 40
 """Of the long log: a hundred workloads on five hundred commits, twenty runs each."""
@@ -85,6 +88,52 @@ def rounds(rows: Rows) -> None:
         rows.note(
             f"W = {width}: builds, the look for hidden pairs included", f"{sum(builds) / 40:.1f}"
         )
+
+
+def model(rows: Rows) -> None:
+    """The figures of docs/scale.md: rounds, native builds and hours by range and builders."""
+    from bisectorch.search import BayesSearcher
+    from bisectorch.search.simulate import Setting, World, draw, search
+
+    @dataclass
+    class Native(World):
+        """Counts what is compiled, and the rounds in which anything is."""
+
+        made: list[int] = field(default_factory=list)
+
+        def quotes(self) -> tuple[float, ...]:
+            compiled = len(self._states) + len(self.failed) - sum(self.made)
+            self.made += [compiled] if compiled else []
+            return super().quotes()
+
+    steps = (0.2, 0.1, -0.15, 0.3, -0.08)
+    trials = 10
+    for size, count in ((385, 1), (20_000, 1), (20_000, 5), (100_000, 5)):
+        for width in (1, 2, 4, 7, 16, 32, 64):
+            sums = [0.0] * 5
+            for seed in range(trials):
+                setting = Setting(
+                    size=size,
+                    ratios=steps[:count],
+                    sigma=0.01,
+                    unbuildable=0.02,
+                    build_seconds=BUILD_SECONDS,
+                    python_seconds=0.2,
+                    run_seconds=2.0,
+                )
+                world = Native(draw(setting, seed))
+                trial = search(world, BayesSearcher(0.03, 0.95), batch=width)
+                world.quotes()
+                wall = len(world.made) * BUILD_SECONDS + world.runs * setting.run_seconds
+                named = sum(any(t in c for c in trial.credible) for t in world.drawn.positions)
+                each = (len(world.made), sum(world.made), world.runs, wall / 3600, named / count)
+                sums = [a + b / trials for a, b in zip(sums, each, strict=True)]
+            made, built, runs, hours, share = sums
+            rows.note(
+                f"{size} commits, {count} culprits, W = {width}",
+                f"{made:.1f} rounds, {built:.0f} builds, {runs:.0f} runs, {hours:.1f} h, "
+                f"{share:.0%} named",
+            )
 
 
 def faults(rows: Rows) -> None:
@@ -280,8 +329,8 @@ def _scratch() -> Path:
 
 
 PARTS: dict[str, Callable[[Rows], None]] = {
-    "rounds": rounds, "faults": faults, "log": log, "watch": watch, "alone": alone, "pair": pair,
-}  # fmt: skip
+    part.__name__: part for part in (rounds, model, faults, log, watch, alone, pair)
+}
 
 
 def main() -> int:
