@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bisectorch.model import (
@@ -20,6 +21,7 @@ from bisectorch.report import account
 from bisectorch.report.output import write_report
 from bisectorch.report.told import probes
 from factories import make_findings, make_session
+from sites import SITE, write_site
 
 FACTS = {"compiler": "GCC 13.3", "threads": "1", "evil": "\x1b[31mred\n"}
 STATES = (
@@ -145,3 +147,25 @@ def test_states_do_not_divide_a_probe() -> None:
     assert lines[2].results[0].outcome == "1.23 M instructions"
     assert lines[3].results[0].reason == "killed by SIGILL"
     assert lines[4].results[0].outcome == "3 builds spread by 0.6 %"
+
+
+def test_the_site_tells_them(tmp_path: Path) -> None:
+    """A session's page its conditions and noise, a culprit's its counts; foreign text escaped."""
+    findings = with_culprit(ratio=1.142, instructions=(8.0e6, 9.0e6))
+    found = replace(findings.workloads[0], noise=Noise(0.003, 0.004, 0.012))
+    findings = replace(
+        findings,
+        conditions={"compiler": "<b>GCC</b>"},
+        states=STATES,
+        workloads=(found, *findings.workloads[1:]),
+    )
+    written = write_site(tmp_path / "culprits", [findings], SITE)
+    pages = {path: path.read_text("utf-8") for path in written if path.suffix == ".html"}
+    [session] = [text for text in pages.values() if "measured with" in text]
+    assert "compiler &lt;b&gt;GCC&lt;/b&gt;; load 0.3–1.3, 2400–2600 MHz" in session
+    assert "1.2 % between builds" in session
+    [culprit] = [text for text in pages.values() if "+14.2 % time, +12.5 % instructions" in text]
+    assert "8.00 M instructions before, 9.00 M instructions after" in culprit
+    plain = write_site(tmp_path / "plain", [make_findings()], SITE)
+    texts = [path.read_text("utf-8") for path in plain if path.suffix == ".html"]
+    assert not [text for text in texts if "measured with" in text or "spreads by" in text]
