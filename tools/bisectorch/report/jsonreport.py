@@ -9,6 +9,7 @@ from typing import Any
 
 from bisectorch.model import Commit, Culprit, Findings, MachineState, Noise, Side, WorkloadFindings
 from bisectorch.report import account
+from bisectorch.report.why import values
 
 VERSION = 1
 """Grows when a field changes its meaning or goes; new fields alone do not change it."""
@@ -101,6 +102,7 @@ def _culprit(culprit: Culprit, unit: str) -> dict[str, Any]:
         "child": _side(culprit.child),
         "command": culprit.command,
         "instructions": _instructions(culprit.instructions),
+        "explanation": values(culprit.explanation) if culprit.explanation else None,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from bisectorch.model import Culprit, Findings, WorkloadFindings
 from bisectorch.report import account, wording
+from bisectorch.report.why import facts as reasons
 from bisectorch.report.wording import one_line, quantity, short
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -133,6 +134,8 @@ def _culprit(
     if culprit.merge is not None:
         merge = culprit.merge
         rows.insert(1, ("merged by", f"{code(short(merge.sha))} {text(merge.subject)}"))
+    if culprit.explanation is not None:
+        rows += [(name, text(words)) for name, words in reasons(culprit.explanation)]
     yield table(("", ""), rows)
     yield block(culprit.command)
 
