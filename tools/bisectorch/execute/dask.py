@@ -77,7 +77,6 @@ class DaskExecutor:
         self._provider = provider
         self._describe = describe
         self._depot = depot
-        self._known: set[str] = set()
 
     @property
     def width(self) -> int:
