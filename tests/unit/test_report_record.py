@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -488,3 +489,31 @@ def test_logs_are_listed_newest_first(tmp_path: Path) -> None:
     log_path(tmp_path, "broken").write_text("x")
     assert [path.stem for path in logs(tmp_path)] == ["b", "a", "c", "broken"]
     assert latest(tmp_path) == log_path(tmp_path, "b")
+
+
+def test_logs_of_the_first_version_are_read(path: Path, session: Session) -> None:
+    """They have none of what the second one added, and go on as they are."""
+    later = (Conditions, MachineState, Count, Rebuilds)
+    lines = path.read_bytes().split(b"\n")
+    kept = [
+        line
+        for line in lines
+        if not line.startswith((b'{"conditions"', b'{"state"', b'{"count"', b'{"rebuilds"'))
+    ]
+    old = b"\n".join(kept).replace(b'"bisectorch_log":2', b'"bisectorch_log":1', 1)
+    assert len(kept) < len(lines)
+    path.write_bytes(old)
+    events = tuple(event for event in session.events if not isinstance(event, later))
+    assert load(path) == replace(session, events=events)
+    with SessionLog.reopen(path) as log:
+        log.append(MachineState("9.0", 1.0, load=0.5))
+    assert load(path).events[-1] == MachineState("9.0", 1.0, 0.5, None, None)
+
+
+@pytest.mark.parametrize("levels", [(math.nan, 0.0), (0.0, math.inf)])
+def test_a_rebuild_that_is_no_number_is_refused(path: Path, levels: tuple[float, ...]) -> None:
+    """It would read as null, and null as a corrupt line."""
+    before = path.read_bytes()
+    with SessionLog.reopen(path) as log, pytest.raises(ValueError, match="not finite"):
+        log.append(Rebuilds("w", "a" * 40, levels, 4, 0.1))
+    assert path.read_bytes() == before
