@@ -126,7 +126,7 @@ def test_measured_code_is_confined(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     report = json.loads(done.stdout)
-    found = {each["workload"]["name"]: each for each in report["workloads"]}
+    found = {each["benchmark"]: each for each in report["workloads"]}
     assert found["tracked.track_value"]["verdict"] == "culprits"
     log = next((config.parent / "sessions").glob("*.jsonl")).read_text().splitlines()
     seen: dict[str, set[float]] = {}

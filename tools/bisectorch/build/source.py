@@ -315,10 +315,15 @@ class Builder:
             raise Unbuildable(f"{Path(step.command[0]).name} failed with status {status}")
 
     def _confined(self, environment: Mapping[str, str]) -> Sequence[str]:
-        temporary = self.home / "tmp"
-        temporary.mkdir(exist_ok=True)
-        ccache = Path(environment.get("CCACHE_DIR", self.home.parent / "ccache"))
-        return self._recipe.confine([temporary, self.home, ccache])
+        writable = [
+            self.home / "tmp",
+            self.home,
+            Path(environment.get("CCACHE_DIR", self.home.parent / "ccache")),
+        ]
+        words = self._recipe.confine(writable)
+        for directory in writable if words else ():
+            directory.mkdir(parents=True, exist_ok=True)
+        return words
 
     def environment(self) -> dict[str, str]:
         """The variables that builds run with: the builder's environment first, ccache if any."""
