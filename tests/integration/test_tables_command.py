@@ -12,6 +12,7 @@ import fakeworkloads
 import pytest
 from bisectorch.asv_plugin.cli import main
 from bisectorch.asv_plugin.interpreters import find_python
+from bisectorch.replay import write_replay
 from bisectorch.tables.bench import Bench, Subject
 from bisectorch.tables.catalogue import NAMES
 from bisectorch.tables.shapes import Side, job
@@ -54,6 +55,8 @@ def run(tmp_path):
         (["A1", "--rounds", "0"], "--rounds must be 1 or more"),
         (["A1", "--core", "4096"], "there is no core 4096 to use here"),
         (["A4", "--session", "none"], "no session 'none'"),
+        (["A4", "--commit", "main"], "No `asv.conf` file found"),
+        (["A4", "--session", "a", "--bisect", "b..c"], "No `asv.conf` file found"),
     ],
 )
 def test_requests_that_cannot_be_served(arguments, told, tmp_path, monkeypatch, capsys):
@@ -135,6 +138,28 @@ def test_every_table_of_a_real_torch(run, torch_python):
     )
     calls = {tuple(row["cells"][:2]): row["cells"][5] for row in tables["profile"]["rows"]}
     assert calls["TCN", "convolution_backward"] == 8
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_commit_of_a_history_and_its_session(run, tmp_path):
+    """Built by the ladder; A4 reads the session that was made just before."""
+    write_replay(tmp_path / "replay", requirement="torch==2.13.0")
+    told = json.loads((tmp_path / "replay" / "expected.json").read_text())
+    twice = told["workloads"]["linear.Chain.time_backward"][0]["commit"]
+    config = ("--config", str(tmp_path / "replay" / "asv.conf.json"), "--format", "json")
+    code, output, _ = run("A4", "--short", *config, "--bisect", f"{twice}~2..{twice}")
+    assert code == 0
+    [a4] = json.loads(output)["tables"]
+    [row] = [row for row in a4["rows"] if str(row["cells"][0]).startswith("added twice")]
+    assert twice[:10] in row["cells"][0]
+    assert row["cells"][1] == 3.94
+    assert row["cells"][4] > 1.3
+    code, output, _ = run("A4", "--short", *config, "--commit", twice)
+    assert code == 0
+    [again] = json.loads(output)["tables"]
+    assert twice[:10] in again["conditions"]["torch at hand"]
+    assert again["rows"][:-1] == a4["rows"][:-1]
 
 
 OLD = os.environ.get("BISECTORCH_TEST_OLD_TORCH", "")

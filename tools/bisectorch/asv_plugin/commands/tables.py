@@ -111,7 +111,9 @@ class Tables(TeachingErrors, Command):  # type: ignore[misc]
         form = Form.SHORT if args.short else Form.FULL
         if args.rounds is not None and args.rounds < 1:
             raise UsageError("--rounds must be 1 or more")
-        made = []
+        made, output = [], sys.stdout
+        # Text is shown table by table, because all of them take minutes; data is one document.
+        is_data = args.format in ("csv", "json")
         with (
             ConsoleReporter(sys.stderr) as reporter,
             contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the tables' alone
@@ -124,8 +126,13 @@ class Tables(TeachingErrors, Command):  # type: ignore[misc]
                 made.append(table)
                 if args.output is not None:
                     tables.save(table, args.output)
+                if not is_data:
+                    tables.write([table], args.format, output)
+                    output.write("\n")
+                    output.flush()
             del keep
-        tables.write(made, args.format, sys.stdout)
+        if is_data:
+            tables.write(made, args.format, output)
         return 0
 
 
