@@ -24,17 +24,23 @@ from bisectorch.model import (
     Trace,
     Workload,
 )
-from bisectorch.report import account, jsonreport, markdown, text, wording
+from bisectorch.report import account, comment, jsonreport, junit, markdown, text, wording
 from bisectorch.report.wording import one_line, short
 
 FORMATS = ("text", "markdown", "json")
+SESSION_FORMATS = (*FORMATS, "comment", "junit")
+"""What a session can be told as: for a pull request and for CI too."""
 LOG_PIPE_WIDTH = 160
 """So that in a pipe an event is a line, for grep and its like."""
 
 
 def write_report(findings: Findings, form: str, stream: TextIO) -> None:
-    """Write the findings as ``text``, ``markdown`` or ``json``."""
-    if form == "json":
+    """Write the findings in one of ``SESSION_FORMATS``."""
+    if form == "comment":
+        stream.write(text.encodable(comment.render(findings), stream))
+    elif form == "junit":
+        stream.write(text.encodable(junit.render(findings), stream))
+    elif form == "json":
         stream.write(jsonreport.render(findings))
     elif form == "markdown":
         stream.write(text.encodable(markdown.render(findings), stream))

@@ -11,7 +11,7 @@ from bisectorch.asv_plugin.executors import builders_for
 from bisectorch.asv_plugin.sandbox import refuse_without
 from bisectorch.asv_plugin.settings import read_size
 from bisectorch.errors import UsageError
-from bisectorch.report.output import FORMATS
+from bisectorch.report.output import SESSION_FORMATS
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -61,7 +61,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     """``--format``: how the report is written to standard output."""
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=SESSION_FORMATS,
         default="text",
         help="How to write the report to standard output. Default: text.",
     )
