@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bisectorch.measure.clocks import NotCounted
 from bisectorch.measure.counts import CountingMeasurer, find_tool
 from bisectorch.measure.gauge import MachineGauge
 from bisectorch.model import Build, Observation, Outcome, Purpose, Route, Workload
@@ -86,8 +87,6 @@ def measurer(root: Path) -> Iterator[CountingMeasurer]:
 
 
 def _no_kernel() -> object:
-    from bisectorch.measure.inspector import NotCounted
-
     raise NotCounted("not asked")
 
 

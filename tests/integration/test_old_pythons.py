@@ -22,7 +22,7 @@ def test_what_runs_in_the_child_is_valid_for_python_3_6() -> None:
     files = [*sorted((ROOT / "benchmarks").rglob("*.py"))]
     files += sorted((ROOT / "tools" / "bisectorch" / "tables" / "children").glob("*.py"))
     measure = ROOT / "tools" / "bisectorch" / "measure"
-    files += [measure / "worker.py", measure / "inspector.py"]
+    files += [measure / "worker.py", measure / "inspector.py", measure / "clocks.py"]
     code = "import sys\nfor p in sys.argv[1:]: compile(open(p, 'rb').read(), p, 'exec')"
     command = [str(OLD), "-I", "-c", code, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -26,6 +26,7 @@ THIRD_PARTY = {
     "search": {"numpy", "scipy"},
     "measure.worker": {"asv_runner"},
     "measure.inspector": {"asv_runner"},
+    "measure.clocks": set(),
     "measure.reference": set(),
     "explain": {"asv_runner", "bisectorch_calls", "bisectorch_operators", "bisectorch_sources"},
 }

@@ -10,7 +10,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 CHILDREN = sorted((ROOT / "tools/bisectorch/tables/children").glob("*.py"))
 MEASURE = ROOT / "tools/bisectorch/measure"
-OLD = [*BENCHMARKS, *CHILDREN, MEASURE / "worker.py", MEASURE / "inspector.py"]
+OLD = [
+    *BENCHMARKS,
+    *CHILDREN,
+    MEASURE / "worker.py",
+    MEASURE / "inspector.py",
+    MEASURE / "clocks.py",
+]
 
 
 @pytest.mark.parametrize("path", OLD, ids=lambda path: str(path.relative_to(ROOT)))

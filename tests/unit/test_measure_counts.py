@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from bisectorch.errors import EnvironmentFailure, UsageError
-from bisectorch.measure import inspector
+from bisectorch.measure import clocks, inspector
+from bisectorch.measure.clocks import WINDOWS, NotCounted, why_refused
 from bisectorch.measure.counts import Tool, counted, find_tool, fixed_environment, is_countable
-from bisectorch.measure.inspector import NotCounted, in_windows, surroundings, why_refused
+from bisectorch.measure.inspector import in_windows, surroundings
 from bisectorch.model import Build, Route, Workload
 
 
@@ -43,7 +44,7 @@ def test_windows_hold_the_calls_alone() -> None:
     program = Program(500.0, first=1e7)
     windows, units = in_windows(program.take, program.clock, apart=False)
     assert units == inspector.MOST_UNITS
-    assert [window / units for window in windows] == [500.0] * inspector.WINDOWS
+    assert [window / units for window in windows] == [500.0] * WINDOWS
 
 
 def test_a_call_that_is_long_enough_is_counted_alone() -> None:
@@ -51,7 +52,7 @@ def test_a_call_that_is_long_enough_is_counted_alone() -> None:
     program = Program(inspector.ENOUGH_INSTRUCTIONS)
     windows, units = in_windows(program.take, program.clock, apart=False)
     assert units == 1
-    assert windows == [inspector.ENOUGH_INSTRUCTIONS] * inspector.WINDOWS
+    assert windows == [inspector.ENOUGH_INSTRUCTIONS] * WINDOWS
 
 
 @pytest.mark.parametrize("readings", [1, 4])
@@ -65,7 +66,7 @@ def test_calls_taken_apart_are_freed_of_every_reading(readings: int) -> None:
 
     windows, units = in_windows(take, program.clock, apart=True, readings=readings)
     assert units * readings <= inspector.MOST_READINGS
-    assert [window / units for window in windows] == [500.0 * readings] * inspector.WINDOWS
+    assert [window / units for window in windows] == [500.0 * readings] * WINDOWS
 
 
 def test_a_call_that_takes_very_long_is_counted_once_more_only(
@@ -206,20 +207,20 @@ def test_a_clock_outside_its_place_says_so(name: str) -> None:
     """Callgrind's, in a process that callgrind does not run; the kernel's, for a mute event."""
     if name == "callgrind":
         with pytest.raises(NotCounted):
-            inspector.CallgrindClock("/nowhere/x")
+            clocks.CallgrindClock("/nowhere/x")
     else:
         with pytest.raises(NotCounted):
-            inspector.PerfClock(kind=99, event=99)
+            clocks.PerfClock(kind=99, event=99)
 
 
 @pytest.mark.skipif(
-    platform.machine() not in inspector.PERF_EVENT_OPEN or not shutil.which("true"),
+    platform.machine() not in clocks.PERF_EVENT_OPEN or not shutil.which("true"),
     reason="no perf events here",
 )
 def test_the_kernels_counter_goes_on() -> None:
     """By an event that every kernel has: the nanoseconds that this thread ran."""
     try:
-        clock = inspector.PerfClock(kind=1, event=1)
+        clock = clocks.PerfClock(kind=1, event=1)
     except NotCounted as refusal:
         pytest.skip(str(refusal))
     before = clock()

@@ -22,7 +22,7 @@ from pathlib import Path
 from bisectorch.errors import EnvironmentFailure, UsageError
 from bisectorch.measure.caches import SetupCaches
 from bisectorch.measure.child import Child, Fault, Switchboard
-from bisectorch.measure.inspector import CallgrindClock, NotCounted, PerfClock
+from bisectorch.measure.clocks import CallgrindClock, NotCounted, PerfClock
 from bisectorch.measure.seats import Seat, Worker, observations, vacate
 from bisectorch.model import Build, Count, Observation, Purpose, Workload
 
