@@ -81,18 +81,19 @@ def test_what_is_found_elsewhere_lowers_the_bar() -> None:
     assert discoveries([], 0.05) == ()
 
 
-def test_the_interval_is_students() -> None:
-    """And says nothing before there are two blocks."""
+def test_the_interval_is_students_with_a_degree_of_freedom_fewer() -> None:
+    """And says nothing before there are three blocks."""
     mean, low, high = interval([1.0, 2.0, 3.0], 0.95)
-    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 2.4841, 2.0 + 2.4841), abs=1e-3)
-    assert interval([1.0], 0.95) == (1.0, -math.inf, math.inf)
+    half = 12.7062 / math.sqrt(3)
+    assert (mean, low, high) == pytest.approx((2.0, 2.0 - half, 2.0 + half), abs=1e-3)
+    assert interval([1.0, 3.0], 0.95) == (2.0, -math.inf, math.inf)
     assert math.isnan(interval([], 0.95)[0])
 
 
 def test_the_geometric_mean_weighs_workloads_alike() -> None:
-    """However many blocks each took; a single block has no spread and is left out."""
-    mean, low, high = JUDGE.overall([[0.1, 0.1, 0.1, 0.1], [0.0, 0.0], [9.0]])
+    """However many blocks each took; too few blocks have no spread and are left out."""
+    mean, low, high = JUDGE.overall([[0.1, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0], [9.0, 9.0]])
     assert (mean, low, high) == pytest.approx((0.05, 0.05, 0.05))
-    mean, low, high = JUDGE.overall([[0.09, 0.11], [-0.01, 0.01]])
+    mean, low, high = JUDGE.overall([[0.09, 0.11, 0.1], [-0.01, 0.01, 0.0]])
     assert low < mean < high
     assert all(map(math.isnan, JUDGE.overall([])))

@@ -37,6 +37,10 @@ LARGE_SHARE = 0.25
 FEWEST_BLOCKS = 4
 """Fewer cannot refute anything at the usual levels, however clear they look."""
 
+STOPPING = 1
+"""Degrees of freedom that stopping early costs an interval. Nominal 95 % then hold in 94 to 97 %
+of simulated comparisons, whatever the true step; without it in 92.5 to 94.5 %."""
+
 _LEAST_VARIANCE = 1e-24
 
 
@@ -104,9 +108,10 @@ class SequentialJudge:
         """The mean over workloads of their mean log ratios, with its interval; NaN for none.
 
         The interval is about these very workloads: it holds what measuring adds, by Welch's and
-        Satterthwaite's freedom (1946). Workloads of one block say nothing of it and are left out.
+        Satterthwaite's freedom (1946). Workloads of too few blocks to have one are left out.
         """
-        known = [np.asarray(own, dtype=np.float64) for own in log_ratios if len(own) > 1]
+        values = (np.asarray(own, dtype=np.float64) for own in log_ratios)
+        known = [own for own in values if own.size > 1 + STOPPING]
         if not known:
             return math.nan, math.nan, math.nan
         mean = math.fsum(float(own.mean()) for own in known) / len(known)
@@ -114,7 +119,9 @@ class SequentialJudge:
         variance = math.fsum(parts)
         if variance == 0.0:
             return mean, mean, mean
-        spread = math.fsum(part**2 / (own.size - 1) for part, own in zip(parts, known, strict=True))
+        spread = math.fsum(
+            part**2 / (own.size - 1 - STOPPING) for part, own in zip(parts, known, strict=True)
+        )
         quantile = float(stats.t.ppf(0.5 + self._confidence / 2.0, variance**2 / spread))
         half = quantile * math.sqrt(variance)
         return mean, mean - half, mean + half
@@ -165,13 +172,18 @@ def discoveries(p_values: Sequence[float], rate: float) -> tuple[bool, ...]:
 
 
 def interval(log_ratios: Sequence[float] | Array, confidence: float) -> tuple[float, float, float]:
-    """The mean of the log ratios and its interval by Student's t; infinite from a single one."""
+    """The mean of the log ratios and its interval, infinite from fewer than three.
+
+    Student's, with ``STOPPING`` degrees of freedom fewer: one stops where the blocks happen to
+    agree, so their spread looks smaller than it is.
+    """
     values = np.asarray(log_ratios, dtype=np.float64)
     if not values.size:
         return math.nan, -math.inf, math.inf
     mean = float(values.mean())
-    if values.size == 1:
+    freedom = values.size - 1 - STOPPING
+    if freedom < 1:
         return mean, -math.inf, math.inf
-    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, values.size - 1))
+    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, freedom))
     half = quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
     return mean, mean - half, mean + half
