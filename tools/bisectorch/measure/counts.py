@@ -32,6 +32,9 @@ UNIT = "instructions"
 SLOWER = 60.0
 """A program under callgrind takes so many times as long: limits of time are stretched by it."""
 
+MOST_AT_ONCE = 8
+"""However many cores there are: a process under callgrind takes three times its memory."""
+
 HASH_SEED = 0
 """Of every count but confirmations', which try others: a random one moves counts by 1.6 %."""
 
@@ -148,14 +151,14 @@ class CountingMeasurer:
         """
         self._benchmark_dir = str(Path(benchmark_dir).absolute())
         self._tool = tool
-        self._start_timeout = start_timeout_seconds * tool.slower / 10
+        self._start_timeout = start_timeout_seconds * max(1.0, tool.slower / 10)
         self._attributes = {k: v for k, v in (attributes or {}).items() if k != "cpu_affinity"}
         self._board = Switchboard()
         self._caches = SetupCaches(cache_dir)
         self._clock = clock
         self._rounds: Counter[tuple[str, ...]] = Counter()
         allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
-        self._cores = sorted(allowed)
+        self._cores = sorted(allowed)[:MOST_AT_ONCE]
 
     def __enter__(self) -> CountingMeasurer:
         return self
