@@ -13,7 +13,7 @@ from bisectorch.report.account import noise_words
 from bisectorch.report.record import latest, load
 
 MOST_WORKLOADS = 3
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
 """A log that is larger takes too long to read for a check."""
 
 
