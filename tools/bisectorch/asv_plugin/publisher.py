@@ -17,7 +17,7 @@ from asv.publishing import OutputPublisher
 import bisectorch
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.errors import LogError
-from bisectorch.model import Findings, Session, Workload
+from bisectorch.model import Findings, Observation, Session, Workload
 
 if TYPE_CHECKING:
     from bisectorch.asv_plugin.publishing.engine import Publication
@@ -174,7 +174,7 @@ def _course(session: Session, conclude: Callable[[Session], Findings]) -> Iterat
     from bisectorch.report.told import MOMENTS, Moment
 
     events = session.events
-    runs = [index for index, event in enumerate(events, 1) if getattr(event, "runs", ())]
+    runs = [i for i, event in enumerate(events, 1) if isinstance(event, Observation) and event.runs]
     if not runs:
         return
     ends = sorted({runs[round(k * (len(runs) - 1) / MOMENTS)] for k in range(1, MOMENTS + 1)})
