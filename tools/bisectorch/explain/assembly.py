@@ -138,6 +138,8 @@ def _notes(seen: Explanation, plain: tuple[float, float], pairs: Sequence[Pair])
             f"{step / plain[0]:+.1%}, not {told / seen.level_seconds[0]:+.1%}: "
             "look again on a quieter machine"
         )
+    if any(profile.busy for pair in pairs for profile in pair.profiles):
+        notes.append("other programs used the core, so the processor's time was profiled")
     if any(profile.engine_apart for pair in pairs for profile in pair.profiles):
         notes.append("autograd's own thread was profiled apart; its wait is taken off")
     notes += [f"no operators: {fault}" for fault in dict.fromkeys(p.fault for p in pairs) if fault]

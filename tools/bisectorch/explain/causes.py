@@ -56,7 +56,7 @@ class _Found:
     spot: Spot
     seconds: float
     branches: list[Branch]
-    host: Branch | None = None
+    hosts: list[Branch]
 
 
 def find_causes(
@@ -105,10 +105,10 @@ def _add(
     branches: list[Branch],
     host: Branch | None = None,
 ) -> None:
-    known = found.setdefault(spot, _Found(spot, 0.0, []))
+    known = found.setdefault(spot, _Found(spot, 0.0, [], []))
     known.seconds += seconds
     known.branches += branches
-    known.host = known.host or host
+    known.hosts += [host] if host is not None else []
 
 
 def _calls_differ(caller: Branch, callee: Branch) -> bool:
@@ -161,14 +161,15 @@ def _cause(
     spot = found.spot
     inside = Branch(None)
     calls = [0.0, 0.0]
-    for number, branch in enumerate(found.branches):
+    alone = [Branch(host.spot, host.calls, host.own) for host in found.hosts if host.spot]
+    for number, branch in enumerate([*found.branches, *alone]):
         inside.callees[Spot(SpentIn.BUILTIN, "", str(number))] = branch
     parts = [
         row
         for row in rows(inside, sources.changes, sources.lines, sources.labels)
         if not (row.kind is SpentIn.BUILTIN and row.name.isdigit())
     ]
-    for branch in inside.walk():
+    for branch in (inner for each in found.branches for inner in each.walk()):
         if branch.spot == spot:
             for side in (0, 1):
                 calls[side] += branch.calls[side]
@@ -200,7 +201,7 @@ def _why(
 ) -> str:
     change = _change(found.spot, sources)
     words = []
-    if found.host is not None and found.host.spot is not None:
+    if any(host.spot is not None for host in found.hosts):
         words.append(_moved(found, sources, operators, change))
     elif change is CodeChange.CHANGED:
         words.append(_edited(found, sources))
@@ -226,7 +227,7 @@ def _moved(
     before, after = operators
     nodes_gone = _nodes(before, after)
     nodes_new = _nodes(after, before)
-    backward = found.host is not None and any(
+    backward = any(
         branch.spot is not None and "ackward" in branch.spot.name
         for each in found.branches
         for branch in each.walk()

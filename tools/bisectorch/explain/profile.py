@@ -81,6 +81,7 @@ class Profile:
         lines: where Python functions begin.
         executed, prepared, imported: files of the tree, as ``model.Trace`` means them.
         engine_apart: autograd runs backward in a thread of its own.
+        busy: others used the core, so that processor time was profiled, which knows no waiting.
     """
 
     contexts: tuple[Context, ...]
@@ -96,6 +97,7 @@ class Profile:
     prepared: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     engine_apart: bool = False
+    busy: bool = False
 
     @property
     def executed(self) -> tuple[str, ...]:
@@ -138,6 +140,7 @@ def read(seen: Mapping[str, Any], operators: Mapping[str, Any] | None = None) ->
         prepared=tuple(seen["prepared"]),
         imported=tuple(seen["imported"]),
         engine_apart=bool(seen["apart"]),
+        busy=bool(seen["busy"]),
     )
 
 
@@ -173,7 +176,7 @@ def by_context(profile: Profile, level_seconds: float) -> tuple[list[float], flo
     callee is taken to cost the same whoever called the caller.
     """
     seconds = corrected(profile)
-    if ENGINE in {spot.name for _, spot in seconds} and profile.engine_apart:
+    if ENGINE in {spot.name for _, spot in seconds} and profile.engine_apart and not profile.busy:
         _take_waiting_off(seconds, profile)
     total = sum(seconds.values())
     scale = level_seconds / total if total else 0.0

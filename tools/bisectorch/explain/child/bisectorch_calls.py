@@ -155,8 +155,13 @@ def label_of(code: str) -> str:
     return words[2] if len(words) > 2 and words[0] == "built-in" else words[-1]
 
 
-def overhead() -> Dict[str, List[float]]:
-    """What cProfile adds to a call, measured on calls that do nothing.
+def profile(timer: Optional[Callable[[], float]]) -> cProfile.Profile:
+    """A profiler that reads this clock, or its own when there is none."""
+    return cProfile.Profile(timer) if timer is not None else cProfile.Profile()
+
+
+def overhead(timer: Optional[Callable[[], float]] = None) -> Dict[str, List[float]]:
+    """What cProfile, reading this clock, adds to a call; measured on calls that do nothing.
 
     For a Python and for a compiled callee: seconds charged to the callee and to the caller. And
     ``slower``: how many times longer Python code takes between calls while it is profiled, which
@@ -191,12 +196,12 @@ def overhead() -> Dict[str, List[float]]:
         return (time.perf_counter() - began) / count
 
     def profiled(function: Callable[[int], None]) -> Tuple[float, float]:
-        profile = cProfile.Profile()
-        profile.enable()
+        watch = profile(timer)
+        watch.enable()
         function(count)
-        profile.disable()
+        watch.disable()
         own = inner = 0.0
-        for entry in profile.getstats():
+        for entry in watch.getstats():
             if entry.code is function.__code__:
                 own = entry.inlinetime / count
             elif spot_of(entry.code) not in OWN:
