@@ -148,36 +148,6 @@ def _lines(session: Session) -> Iterator[_Line]:
         yield _measured(block)
 
 
-def _other(event: Event) -> _Line | None:
-    """What was done beside measuring runs; None for what is no probe."""
-    if isinstance(event, BuildEvent):
-        outcome = event.route.value if event.route else "could not be built"
-        result = Result(event.sha, outcome, reason=event.reason)
-        return "build", "", (result,), event.seconds
-    if isinstance(event, SideBranch):
-        inside = f"{len(event.line) - 1} commits inside"
-        return "descend", event.workload, (Result(event.merge, inside),), 0.0
-    if isinstance(event, Explanation):
-        what = event.reason or f"{event.explained * 100:.0f} % of the step explained"
-        return "explain", event.workload, (Result(event.child, what),), 0.0
-    if isinstance(event, Trace):
-        files = f"{len(event.executed)} files executed"
-        return "trace", event.workload, (Result(event.sha, files),), 0.0
-    if isinstance(event, Count):
-        counted = event.instructions
-        words = f"{counted:,.0f} instructions" if counted is not None else "not counted"
-        return (
-            "count",
-            event.workload,
-            (Result(event.sha, words, reason=event.reason),),
-            (event.seconds),
-        )
-    if isinstance(event, Rebuilds):
-        words = f"{len(event.levels)} builds spread by {event.sigma * 100:.2g} %"
-        return "rebuild", event.workload, (Result(event.sha, words),), event.seconds
-    return None
-
-
 def _block(event: Observation) -> str:
     return event.runs[0].block.rpartition(".")[0] if event.runs else ""
 
