@@ -31,7 +31,7 @@ METHODS = (
 PYTHON = (
     "Random add append argmin cos encode endswith environ exists expanduser format fromkeys get hexdigest "
     "index items log mkdir open parent path pathsep pretty_name random randrange redirect_stdout replace "
-    "sha1 shuffle sin split splitlines startswith sqrt strip upper which write_text getpid devnull executable "
+    "sha1 shuffle sin split splitlines startswith stderr sqrt strip upper which write write_text getpid devnull executable "
     "values join lower unit version time_calls devices"
 )
 """Attributes of the standard library, of numpy, and of asv's benchmarks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bisectorch.tables import account
@@ -38,7 +39,7 @@ def larger(bench: Bench, form: Form) -> Table:
     if isinstance(dynet, float) and isinstance(torch, float):
         told = "is there" if torch < dynet else "is not there"
         note = f"the account's crossover, PyTorch ahead on one thread here, {told}"
-        table = Table(**{**vars(table), "notes": (*table.notes, note)})
+        table = replace(table, notes=(*table.notes, note))
     return table
 
 
