@@ -267,6 +267,7 @@ def against_asv(laboratory: Laboratory, rows: Rows, trials: int, decided: Sequen
     """``asv continuous`` on both pairs: how often it is right, and what equal power would cost."""
     centred: list[float] = []
     seconds: list[float] = []
+    began = time.monotonic()
     for name, pair in (("null", NULL), ("step", KNOWN)):
         called = 0
         ratios = []
@@ -283,7 +284,8 @@ def against_asv(laboratory: Laboratory, rows: Rows, trials: int, decided: Sequen
         )
     deviation = math.sqrt(math.fsum(x * x for x in centred) / max(1, len(centred) - 2))
     each = statistics.fmean(seconds)
-    rows.note("asv continuous: measuring seconds a run", f"{each:.1f}")
+    wall = (time.monotonic() - began) / len(seconds)
+    rows.note("asv continuous: seconds a run, measuring and all", f"{each:.1f}, {wall:.1f}")
     rows.note("asv continuous: deviation of its log ratio", f"{deviation:.2%}")
     equal = each * max(1.0, (deviation / EQUAL_POWER) ** 2)
     rows.note("asv continuous: seconds at equal power", f"{equal:.1f}")

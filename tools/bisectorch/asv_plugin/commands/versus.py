@@ -49,8 +49,8 @@ from bisectorch.versus import compare, conclude
 MANY_WORKLOADS = 100
 """More than these are compared only when a budget says for how long."""
 
-SAMPLES = 40
-"""Samples of about 10 ms a run takes: starting a process costs as much as many of them."""
+SAMPLES = 24
+"""Samples of about 10 ms a run takes; more processes tell more (docs/decisions/0011)."""
 
 SECONDS = 30.0
 """The most that measuring one workload takes, where nothing else was said."""
