@@ -8,12 +8,15 @@ of its own: a commit, one that changes only a comment, and one whose benchmark d
 go to ``asv continuous``. Each trial is one comparison from the start, with fresh processes, and
 stops when it is decided. Parts, and about how long each takes on two idle cores:
 
-    null, step          16 s a trial each; they also give the coverage of the intervals
-    neighbour           two trials for one, 20 s each, beside a process that moves memory
+    null, step          about 15 s a trial each: 50 min for 100 trials; they also give the
+                        coverage of the intervals. --trials 10 takes 5 min
+    neighbour           --neighbour-trials (20) of both, beside a process that moves memory on
+                        the other core: 15 to 20 min
     spread              1.5 min: one block's ratio, ours and a plain prototype's
-    share               1.5 min: how much of the wall time is spent measuring
-    asv                 20 s for each of --asv-trials runs, and --asv-trials of both pairs
-    layout              3 min: what processes, copies of one process, and samples add to the noise
+    share               1 min: how much of the wall time is spent measuring
+    asv                 --asv-trials (10) of both pairs, some 15 s each: 5 min; with null or step
+                        it also compares the seconds to a verdict
+    layout              2 min: what processes, copies of one process, and samples add to the noise
 
 The step's true size is what all of its blocks say together; the null's is 0. "At equal power":
 telling 3 % from nothing with 1 % of false and 5 % of missed ones takes a log ratio with a
@@ -72,6 +75,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("directory", nargs="?", type=Path, default=BUILD / "measure")
     parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--neighbour-trials", type=int, default=20)
     parser.add_argument("--asv-trials", type=int, default=10)
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     args = parser.parse_args()
@@ -94,7 +98,9 @@ def main() -> int:
         began = time.monotonic()
         if part == "neighbour":
             with neighbour(laboratory.core):
-                judge_trials(laboratory, rows, args.trials, NEIGHBOUR_SECONDS, ("null", "step"))
+                judge_trials(
+                    laboratory, rows, args.neighbour_trials, NEIGHBOUR_SECONDS, ("null", "step")
+                )
         elif part == "spread":
             spread(laboratory, rows)
         elif part == "share":
