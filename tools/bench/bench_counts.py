@@ -63,7 +63,7 @@ def counts(rows: Rows) -> None:
             for name in (*nodes, f"{STATES[0]} again")
         }
         builds = [
-            Build(name, Route.OVERLAY, str(tree), torch.python, {"OMP_NUM_THREADS": "1"}, name)
+            Build(name, Route.OVERLAY, str(tree), sys.executable, {"OMP_NUM_THREADS": "1"}, name)
             for name, tree in trees.items()
         ]
         began = time.monotonic()
