@@ -54,7 +54,7 @@ def pages(html: Path) -> list[str]:
 def one_of_each(html: Path) -> list[str]:
     """A page of every kind, hostile text in those that can hold it."""
     hostile = entries([make_hostile_findings()])[0].path
-    explained = entries([make_findings()])[-1].path
+    explained = entries([make_findings()])[0].path
     (pair,) = {next(iter(sorted((html / "culprits" / "compare").glob("*-*.html"))))}
     return [
         "culprits/index.html",

@@ -68,7 +68,7 @@ def test_the_log_listing() -> None:
     check("log.txt", stream.getvalue())
 
 
-_, UNSURE, EXPLAINED = entries([make_findings()])
+EXPLAINED, UNSURE, _ = entries([make_findings()])
 KINDS = (
     "index.html",
     "sessions.html",

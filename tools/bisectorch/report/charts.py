@@ -121,7 +121,8 @@ def _frame(points: Sequence[Point], unit: str) -> _Frame:
     low, high = min(values), max(values)
     is_log = low > 0 and high > LOG_ABOVE * low
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
-    low, high = (low * 0.9, high * 1.1) if is_log else (low - margin, high + margin)
+    # Twice as much below, where changes of who measured are named.
+    low, high = (low * 0.8, high * 1.1) if is_log else (low - 2 * margin, high + margin)
     size, name = wording.scale(values, unit)
     return _Frame({p: r for r, p in enumerate(places)}, low, high, is_log, size, name)
 

@@ -261,9 +261,7 @@ def _unpacked(content: Mapping[str, Any]) -> Snapshot:
         content["machine"],
         content["environment"],
         {
-            name: None
-            if value is None
-            else _value(value, content["units"].get(name, SECONDS))
+            name: None if value is None else _value(value, content["units"].get(name, SECONDS))
             for name, value in content["values"].items()
         },
         frozenset(content["stale"]),

@@ -215,6 +215,11 @@ _DARK_SHEET = (
         for name, light in LIGHT.items()
         for what in ("fill", "stroke")
     )
+    # Hatched areas are patterns, which name their ground as an attribute.
+    + "".join(
+        f'pattern [fill="{light}"]{{fill:{DARK[name]}!important}}\n'
+        for name, light in LIGHT.items()
+    )
     + "}\n</style>\n "
 )
 

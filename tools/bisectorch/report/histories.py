@@ -104,6 +104,19 @@ def changes(history: History) -> tuple[Change, ...]:
     return tuple(found)
 
 
+def labels(history: History) -> tuple[str, ...]:
+    """What tells each line from the others: who measured, or what changed in who did."""
+    told: list[str] = []
+    before: Line | None = None
+    for line in history.lines:
+        name = f"{line.machine}, {line.environment}"
+        if before is not None and name in told:
+            name = _difference(before, line)
+        told.append(name)
+        before = line
+    return tuple(told)
+
+
 def _difference(before: Line, line: Line) -> str:
     if before.machine != line.machine:
         return f"machine {line.machine}"

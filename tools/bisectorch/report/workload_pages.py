@@ -130,7 +130,7 @@ class WorkloadPages:
                 pictures=pictures,
                 stem=stem.rpartition("/")[2],
                 here="workloads",
-                shapes=charts.SHAPES,
+                labels=histories.labels(history),
             ),
         )
         yield from tables.files(exports.history(stem, history))
