@@ -96,6 +96,17 @@ def test_a_function_is_blamed_below_unchanged_ones() -> None:
     assert cause.share == pytest.approx(1)
 
 
+def test_a_changed_function_that_calls_more_often_says_so() -> None:
+    """The same callees, another number of times."""
+    found = explain(
+        picture(call(builtin("dot"), 3, 3 * MICRO)),
+        picture(call(builtin("dot"), 5, 3 * MICRO)),
+        defined(Layer__forward="1"),
+        defined(Layer__forward="2"),
+    )
+    assert found.causes[0].why == "changed: calls dot 5 times, not 3"
+
+
 def test_the_same_function_in_two_places_is_one_cause() -> None:
     """Its contexts are added up."""
 

@@ -276,6 +276,14 @@ def _edited(found: _Found, sources: Sources) -> str:
         parts.append(f"calls {_few(now)} now")
     if no_more:
         parts.append(f"{'calls ' if not now else ''}{_few(no_more)} no more")
+    if not parts:
+        own = [max(1e-9, sum(branch.calls[side] for branch in found.branches)) for side in (0, 1)]
+        rates = {s: (before[s] / own[0], after[s] / own[1]) for s in order}
+        parts += [
+            f"calls {sources.name(spot)} {after_rate:g} times, not {before_rate:g}"
+            for spot, (before_rate, after_rate) in rates.items()
+            if abs(after_rate - before_rate) > SAME_CALLS * max(before_rate, after_rate)
+        ][:2]
     return "changed: " + (", ".join(parts) or "its own code")
 
 
