@@ -113,6 +113,7 @@ def test_a_branch_is_watched(branch: Branch, tmp_path: Path) -> None:
 
 def test_a_killed_look_is_gone_on_with(branch: Branch) -> None:
     """kill -9 in the middle of a session: the next call ends that very session."""
+    branch.look()
     branch.move(100, 100, 180, 180)
     culprit = branch.shas[-2]
     process = branch.start()
@@ -138,6 +139,7 @@ def test_a_killed_look_is_gone_on_with(branch: Branch) -> None:
 
 def test_two_looks_do_not_meet(branch: Branch) -> None:
     """The second finds the first running and ends at once, as cron may start it any time."""
+    branch.look()
     branch.move(180)
     first = branch.start()
     lock = branch.config.parent / "sessions" / "watch" / "main.json.lock"
