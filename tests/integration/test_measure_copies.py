@@ -122,6 +122,44 @@ def test_a_setup_cache_reaches_copies(lab: Lab) -> None:
     assert [count.read_text() for count in counts] == ["x", "x"]
 
 
+def test_every_kind_is_measured_whether_or_not_copies_can(lab: Lab) -> None:
+    """Code in a process of its own, a tracked number, a peak of memory."""
+    lab.benchmark(
+        """
+        def timeraw_import():
+            return "import project"
+
+        timeraw_import.number = timeraw_import.repeat = 1
+
+        def track_it():
+            return 3
+
+        def peakmem_it():
+            return bytearray(1 << 20)
+
+        def time_it():
+            pass
+        """
+    )
+    lab.build("import time; time.sleep(0.02)")
+    names = ("timeraw_import", "track_it", "peakmem_it", "time_it")
+    workloads = [
+        Workload("bench.timeraw_import"),
+        Workload("bench.track_it", kind="track", unit=""),
+        Workload("bench.peakmem_it", kind="peakmemory", unit="bytes"),
+        Workload("bench.time_it"),
+    ]
+    with PairedMeasurer(lab.benchmarks, samples=2, cache_dir=lab.root) as measurer:
+        seen = list(measurer.measure_in_turn(lab.builds, workloads, "b", Purpose.COMPARE))
+        assert not measurer._uncopied
+    value = {o.workload.removeprefix("bench."): o.runs[0].value for o in seen}
+    assert set(value) == set(names)
+    assert value["timeraw_import"] >= 0.02
+    assert value["track_it"] == 3
+    assert value["peakmem_it"] > 1 << 20
+    assert 0 < value["time_it"] < 0.02
+
+
 @linux
 def test_a_copy_and_what_it_started_die_with_its_time(lab: Lab) -> None:
     """Also when it does not listen."""

@@ -347,9 +347,10 @@ def test_what_no_copy_can_do_is_measured_in_fresh_processes(tmp_path: Path) -> N
     """Tracked numbers and peaks of memory belong to a process from its start."""
     stage = Stage()
     peak = Workload("mod.peakmem_x", kind="peakmemory")
-    seen = in_turn(stage.measurer(tmp_path, samples=2), peak)
-    assert [o.outcome for o in seen] == [Outcome.MEASURED] * 2
-    assert ("fork", "a") not in stage.diary
+    seen = in_turn(stage.measurer(tmp_path, samples=2), IN_TURN[0], peak, IN_TURN[1])
+    assert [o.outcome for o in seen] == [Outcome.MEASURED] * 6
+    assert stage.diary.count(("fork", "a")) == 2
+    assert len(stage.environments) == 4  # the origins stay, whatever comes between
 
 
 def test_an_import_that_fails_is_told_by_a_fresh_process(tmp_path: Path) -> None:

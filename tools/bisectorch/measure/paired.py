@@ -173,14 +173,14 @@ class PairedMeasurer:
         origins: list[Seat] = []
         try:
             for workload in chance.sample(list(workloads), len(workloads)):
-                seen = self._measure_copies(origins, builds, workload, block, purpose)
-                if seen is None:
-                    vacate(origins)
-                    origins.clear()
-                    self._uncopied.add(workload.name)
-                    yield from self.measure(builds, workload, 1, block, purpose)
-                else:
-                    yield from seen
+                seen = None
+                if workload.kind == "time" and workload.name not in self._uncopied:
+                    seen = self._measure_copies(origins, builds, workload, block, purpose)
+                    if seen is None:
+                        vacate(origins)
+                        origins.clear()
+                        self._uncopied.add(workload.name)
+                yield from seen or self.measure(builds, workload, 1, block, purpose)
         finally:
             vacate(origins)
 
@@ -196,8 +196,6 @@ class PairedMeasurer:
 
         None when it cannot be had in this way; the origins then are of no use any more.
         """
-        if workload.kind != "time" or workload.name in self._uncopied:
-            return None
         name = f"{block}.0"
         began, started_seconds = self._clock(), time.time()
         rng = self._chance(workload.name, name)
