@@ -155,7 +155,7 @@ def test_two_looks_do_not_meet(branch: Branch) -> None:
         first.send_signal(signal.SIGCONT)
     assert (code, "is running" in said) == (1, True), said
     assert first.communicate(timeout=120)[0] == ""
-    assert first.returncode == 1
+    assert first.returncode in (0, 1)
 
 
 def _is_locked(path: Path) -> bool:
