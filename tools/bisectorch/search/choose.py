@@ -1,11 +1,4 @@
-"""What to measure next: the largest expected gain of information for each second.
-
-For a measured commit the question is whether a relevant step lies just before or just after it;
-for a new commit inside a gap, on which side of it the gap's step lies. Both are questions about
-a small discrete variable whose answer shifts the level of the commit, so the gain is the mutual
-information between that variable and the mean of the new runs, taken exactly over the grid of
-levels with the noise of that mean (Lindley, Annals of Mathematical Statistics 27, 1956).
-"""
+"""What to measure next: the largest expected gain of information for each second."""
 
 from __future__ import annotations
 
@@ -16,14 +9,15 @@ import numpy.typing as npt
 
 from bisectorch.model import Evidence, Purpose
 from bisectorch.search.posterior import Array, Beliefs
+from bisectorch.search.questions import Questions, entropy, read
 
 RUNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-LADDER = 4.0 ** np.arange(-4.0, 2.0)
-RUNGS = np.log(LADDER)
-PRUNED = 24
+ASKED = 16
+"""How many measured commits, and how many gaps, are looked at: those that leave most open."""
+KNOTS = np.linspace(0.0, 1.0, 5)
 CONSIDERED = 256
 UNIFORM_SHARE = 0.1
-LEAST_GAIN = 1e-7
+LEAST_GAIN = 1e-5
 
 
 @dataclass(frozen=True)
@@ -103,7 +97,16 @@ def missing_targets(
 
 
 class Chooser:
-    """Ranks what could be measured next, given the beliefs."""
+    """Ranks what could be measured next, given the beliefs.
+
+    Args:
+        beliefs: over M measured commits.
+        evidence: what they were read from.
+        weight_sums: sums of the candidates' weights.
+        most_runs: never more runs than this of one commit.
+        quiet: for each gap whether nothing in it is asked any more, shape (M-1,).
+        located: for each gap whether it surely holds a relevant step, shape (M-1,).
+    """
 
     def __init__(
         self,
@@ -113,18 +116,17 @@ class Chooser:
         *,
         most_runs: int,
         quiet: npt.NDArray[np.bool_],
-        doubt: float,
+        located: npt.NDArray[np.bool_],
     ) -> None:
         self.beliefs = beliefs
         self.evidence = evidence
         self.weight_sums = weight_sums
         self.most_runs = most_runs
         self.run_seconds = max(evidence.run_seconds, 1e-9)
-        # A located gap is still to be cut, but whether it holds a step is no question any more.
-        self.open = ~quiet
+        self.quiet = quiet
+        self.located = located
         self.quotes = np.asarray(evidence.build_seconds, dtype=float)
-        self.asked = self.open & (beliefs.relevant < 1 - doubt)
-        self.level_gains = self._level_gains()
+        self.questions = Questions(beliefs, located)
 
     def best(self, batch: int) -> list[Option]:
         """At most ``batch`` options, best first, none made useless by those before it."""
@@ -151,105 +153,68 @@ class Chooser:
         kept: npt.NDArray[np.intp] = places[np.union1d(even, cheap)]
         return kept
 
-    def _level_gains(self) -> Array:
-        """What the level of each measured commit tells of steps, a column a noise in ``LADDER``."""
-        b = self.beliefs
-        masses = b.level
-        # What is settled has nothing left to tell.
-        inward = b.left_relevant * np.concatenate(([False], self.asked))[:, None]
-        outward = b.right_relevant * np.concatenate((self.asked, [False]))[:, None]
-        safe = np.maximum(masses, 1e-300)
-        before = np.clip(inward / safe, 0, 1)
-        after = np.clip(outward / safe, 0, 1)
-        classes = np.stack(
-            (
-                masses * before * after,
-                masses * before * (1 - after),
-                masses * (1 - before) * after,
-                masses * (1 - before) * (1 - after),
-            ),
-            axis=1,
-        )
-        bound = _entropy(classes.sum(axis=2))
-        sources = np.sort(np.argsort(-bound, kind="stable")[:PRUNED])
-        table = np.zeros((masses.shape[0], LADDER.size))
-        table[sources] = self._gains(classes[sources])
-        # Runs of one commit inform every commit on its level, as far as no step lies between.
-        apart = np.concatenate(([0.0], np.cumsum(-np.log(np.maximum(1 - b.jump, 1e-12)))))
-        shared = np.exp(-np.abs(apart[:, None] - apart[sources]))
-        spread: Array = (shared[:, :, None] * table[sources]).max(axis=1)
-        return spread
-
     def _repeats(self) -> list[Option]:
+        """More runs of measured commits whose stretch is still asked about."""
         b = self.beliefs
         counts = b.data.counts
+        asked = ~self.quiet & ~self.located
+        able = np.concatenate((asked, [False])) | np.concatenate(([False], asked))
+        able &= counts < self.most_runs
+        chosen = np.flatnonzero(able)
+        if not chosen.size:
+            return []
+        masses = self.questions.of_measured(chosen)
+        kept = np.sort(np.argsort(-entropy(masses.sum(axis=2)), kind="stable")[:ASKED])
+        chosen, gains = chosen[kept], self.questions.gains(masses[kept])
         variance = b.sigma**2
         found = []
-        for i in range(counts.size):
+        for i, row in zip(chosen.tolist(), gains, strict=True):
             n = int(counts[i])
-            if n >= self.most_runs or self.level_gains[i].max() <= LEAST_GAIN:
-                continue
             least = max(1, n // 4)
             runs = np.array(sorted({least, *[r for r in RUNS if r >= least]}))
             runs = np.minimum(runs, self.most_runs - n)
             known = 1 / (b.build_variance + variance / n)
             then = 1 / (b.build_variance + variance / (n + runs))
-            gains = _read(self.level_gains[i], 1 / np.maximum(then - known, 1e-12), variance)
+            told = read(row, 1 / np.maximum(then - known, 1e-12), variance)
             seconds = runs * self.run_seconds
-            best = int(np.argmax(gains / seconds))
+            best = int(np.argmax(told / seconds))
             found.append(
                 Option(
                     int(b.data.positions[i]),
                     int(runs[best]),
                     Purpose.REPEAT,
-                    float(gains[best]),
+                    float(told[best]),
                     float(seconds[best]),
                 )
             )
         return found
 
     def _splits(self, batch: int) -> list[Option]:
+        """New commits inside the gaps that are still asked about."""
         b = self.beliefs
         positions = b.data.positions
-        order = np.argsort(-b.relevant, kind="stable")[:PRUNED].tolist()
-        chosen = [
-            g
-            for g in order
-            if positions[g + 1] - positions[g] > 1
-            and len(open_positions(self.evidence, int(positions[g]), int(positions[g + 1])))
-        ]
-        if not chosen:
-            return []
-        before = 0.5 * b.left_relevant[1:][chosen]
-        after = 0.5 * b.right_relevant[:-1][chosen]
-        none = np.maximum(b.level[:-1][chosen] - b.right_relevant[:-1][chosen], 0.0)
-        table = self._gains(np.stack((before, after, none), axis=1))
-        table *= self.open[chosen][:, None]
+        order = np.argsort(-b.relevant * ~self.quiet, kind="stable")[:ASKED].tolist()
         found = []
-        for row, g in enumerate(chosen):
-            cuts = self._cuts(g, table[row], batch)
-            found.extend(cuts)
+        for g in order:
+            if self.quiet[g] or positions[g + 1] - positions[g] < 2:
+                continue
+            places = open_positions(self.evidence, int(positions[g]), int(positions[g + 1]))
+            if places.size:
+                found.extend(self._cuts(g, self._thinned(places), batch))
         return found
 
-    def _cuts(self, g: int, gains: Array, batch: int) -> list[Option]:
+    def _cuts(self, g: int, places: npt.NDArray[np.intp], batch: int) -> list[Option]:
         """Up to ``batch`` cuts of one gap, each counted against the cuts before it."""
         b = self.beliefs
         left, right = int(b.data.positions[g]), int(b.data.positions[g + 1])
-        places = np.asarray(open_positions(self.evidence, left, right), dtype=np.intp)
-        places = self._thinned(places)
         sums = self.weight_sums
         by_weight = (sums[places] - sums[left]) / max(float(sums[right] - sums[left]), 1e-300)
         by_number = (places - left) / (right - left)
         share = (1 - UNIFORM_SHARE) * by_weight + UNIFORM_SHARE * by_number
-        builds = self._build_seconds(places)
-        variance = b.sigma**2
-        noise = b.build_variance + variance / np.asarray(RUNS)
-        levels = _read(gains, noise, variance)
-        # Where it does not cut the step's gap a new commit is one more build of its level.
-        beside = (1 - float(b.jump[g])) * np.maximum(
-            _read(self.level_gains[g], noise, variance),
-            _read(self.level_gains[g + 1], noise, variance),
-        )
+        noise = b.build_variance + b.sigma**2 / np.asarray(RUNS)
+        rows = self.questions.gains(self.questions.of_new(g, KNOTS))
+        table = np.stack([read(row, noise, b.sigma**2) for row in rows], axis=1)
+        cost = self._build_seconds(places)[:, None] + np.asarray(RUNS) * self.run_seconds
         edges = [0.0, 1.0]
         cuts: list[Option] = []
         taken = np.zeros(places.size, dtype=bool)
@@ -258,11 +223,9 @@ class Chooser:
             cell = np.clip(np.searchsorted(marks, share, side="left"), 1, marks.size - 1)
             low, high = marks[cell - 1], marks[cell]
             width = np.maximum(high - low, 1e-12)
-            inner = np.clip((share - low) / width, 1e-9, 1 - 1e-9)
-            split = width * (-(inner * np.log(inner) + (1 - inner) * np.log1p(-inner)) / np.log(2))
-            split[taken] = 0.0
-            cost = builds[:, None] + np.asarray(RUNS) * self.run_seconds
-            rates = (split[:, None] * levels + beside * ~taken[:, None]) / cost
+            inner = np.clip((share - low) / width, 0.0, 1.0)
+            told = np.stack([np.interp(inner, KNOTS, row) for row in table], axis=1)
+            rates = told * (width * ~taken)[:, None] / cost
             at, r = divmod(int(np.argmax(rates)), len(RUNS))
             if taken[at]:
                 break
@@ -273,45 +236,9 @@ class Chooser:
                     # The build once made, further runs can follow when they are wanted.
                     max(1, RUNS[r] // 3),
                     Purpose.SEARCH,
-                    float(split[at] * levels[r] + beside[r]),
+                    float(told[at, r] * width[at]),
                     float(cost[at, r]),
                 )
             )
             edges = sorted({*edges, float(share[at])})
         return cuts
-
-    def _gains(self, classes: Array) -> Array:
-        """Mutual information of class and measured mean, a column a noise in ``LADDER``.
-
-        Args:
-            classes: joint masses of class and level, shape (rows, classes, G).
-        """
-        b = self.beliefs
-        gains = np.empty((classes.shape[0], LADDER.size))
-        prior = _entropy(classes.sum(axis=2))
-        squares = np.square(b.grid[:, None] - b.grid)
-        for k, factor in enumerate(LADDER.tolist()):
-            kernel = np.exp(-0.5 * squares / max(factor * b.sigma**2, (0.3 * b.spacing) ** 2))
-            kernel /= kernel.sum(axis=1, keepdims=True)
-            seen = classes @ kernel
-            whole = seen.sum(axis=1)
-            inner = (seen * np.log(np.maximum(seen, 1e-300))).sum(axis=(1, 2))
-            outer = (whole * np.log(np.maximum(whole, 1e-300))).sum(axis=1)
-            gains[:, k] = np.clip(prior + inner - outer, 0.0, prior)
-        return gains
-
-
-def _entropy(masses: Array) -> Array:
-    """Entropy in nats of each row, normalised."""
-    p = masses / np.maximum(masses.sum(axis=-1, keepdims=True), 1e-300)
-    entropy: Array = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=-1)
-    return entropy
-
-
-def _read(gains: Array, variances: Array, unit: float) -> Array:
-    """The gain at each noise variance, between the rungs of the ladder."""
-    at = np.log(np.maximum(variances, 1e-300) / max(unit, 1e-300))
-    # Beyond the ladder information falls as the inverse of the variance.
-    beyond = np.exp(np.minimum(RUNGS[-1] - at, 0.0))
-    between: Array = np.interp(at, RUNGS, gains) * beyond
-    return between

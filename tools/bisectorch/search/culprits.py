@@ -2,17 +2,20 @@
 
 A step is *located* when one gap holds a relevant step with the asked confidence, and *closed*
 when nothing inside that gap can be measured any more; the gap's candidates are then its credible
-set. It is *confirmed* by fresh rounds of the two builds on either side, judged by Wald's
-sequential test (Annals of Mathematical Statistics 16, 1945) of "the step the model believes in"
-against "no step" under Student t noise.
+set. It is *confirmed* by fresh rounds of the two builds on either side, which must speak for "the
+step the model believes in" against "no step" under Student t noise, as in Wald's sequential test
+(Annals of Mathematical Statistics 16, 1945), and leave the model convinced.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from bisectorch.model import Evidence, Step
@@ -20,6 +23,11 @@ from bisectorch.search.choose import open_positions
 from bisectorch.search.posterior import Array, Beliefs
 
 PAIR_SHAPE = 5.0
+FRESH_ODDS = 4.0
+"""How much more likely the fresh rounds must be under the step than under none."""
+BLUR = 0.25
+"""Runs of a build have told all they can when their mean's variance is so small a share of that
+of build effects."""
 LEAST_ROUNDS = 2
 MOST_ROUNDS = 48
 
@@ -28,23 +36,23 @@ class Confirmation(enum.Enum):
     """What the fresh rounds of a step's two builds say."""
 
     WANTED = "wanted"
-    CONFIRMED = "confirmed"
+    AGREED = "agreed"
     EXHAUSTED = "exhausted"
 
 
 @dataclass(frozen=True)
 class Located:
-    """A gap that holds a relevant step with the asked confidence.
+    """Neighbouring gaps, most often one, that hold a relevant step with the asked confidence.
 
     Attributes:
-        gap: its index among the gaps of the beliefs.
+        gaps: their indices among the gaps of the beliefs, ascending.
         step: the step, as reported.
-        closed: nothing inside the gap can still be measured.
+        closed: nothing inside the gaps can still be measured.
         confirmation: what its fresh rounds say; WANTED while it is not closed.
         rounds: how many further rounds to ask for.
     """
 
-    gap: int
+    gaps: tuple[int, ...]
     step: Step
     closed: bool
     confirmation: Confirmation
@@ -66,57 +74,126 @@ class Limit:
 
 
 def locate(
-    beliefs: Beliefs, evidence: Evidence, smallest: float, confidence: float, doubt: float
+    beliefs: Beliefs,
+    evidence: Evidence,
+    smallest: float,
+    confidence: float,
+    doubt: float,
+    most_runs: int,
 ) -> list[Located]:
     """Every located step, largest effect first."""
-    found = []
-    z = float(ndtri(0.5 + confidence / 2))
     positions = beliefs.data.positions
-    for g in np.flatnonzero(beliefs.relevant >= 1 - doubt).tolist():
-        left, right = int(positions[g]), int(positions[g + 1])
-        closed = len(open_positions(evidence, left, right)) == 0
-        effect, deviation = float(beliefs.effect[g]), float(beliefs.effect_deviation[g])
-        rounds = evidence.pairs.get((left, right), ())
-        state, more = confirm(rounds, effect, beliefs.sigma, confidence)
-        credible = tuple(range(left + 1, right + 1))
-        weights = evidence.weights if len(evidence.weights) == evidence.size else None
-        best = max(credible, key=lambda x: (weights[x] if weights else 1.0, x))
-        step = Step(
-            position=best,
-            left=left,
-            right=right,
-            credible=credible,
-            log_ratio=effect,
-            log_low=effect - z * deviation,
-            log_high=effect + z * deviation,
-            probability=min(1.0, float(beliefs.relevant[g])),
-            confirmed=closed and state is Confirmation.CONFIRMED,
-        )
-        found.append(Located(g, step, closed, state if closed else Confirmation.WANTED, more))
+    closed = np.array(
+        [
+            len(open_positions(evidence, int(left), int(right))) == 0
+            for left, right in pairwise(positions)
+        ]
+    )
+    sure = beliefs.relevant >= 1 - doubt
+    found = [
+        _located((g,), beliefs, evidence, confidence, bool(closed[g]))
+        for g in np.flatnonzero(sure).tolist()
+    ]
+    for gaps in _blurred(beliefs, closed & ~sure, smallest, doubt, most_runs):
+        found.append(_located(gaps, beliefs, evidence, confidence, True))
     found.sort(key=lambda item: (-abs(item.step.log_ratio), item.step.position))
     return found
 
 
+def _located(
+    gaps: tuple[int, ...], beliefs: Beliefs, evidence: Evidence, confidence: float, closed: bool
+) -> Located:
+    """The step that these neighbouring gaps hold."""
+    left, right = (int(beliefs.data.positions[x]) for x in (gaps[0], gaps[-1] + 1))
+    if len(gaps) == 1:
+        effect, deviation = float(beliefs.effect[gaps[0]]), float(beliefs.effect_deviation[gaps[0]])
+    else:
+        ends = [gaps[0], gaps[-1] + 1]
+        effect = float(np.diff(beliefs.level_mean[ends])[0])
+        deviation = float(np.hypot(*beliefs.level_deviation[ends]))
+    rounds = evidence.pairs.get((left, right), ())
+    state, more = confirm(rounds, effect, beliefs.sigma)
+    credible = tuple(range(left + 1, right + 1))
+    weights = evidence.weights if len(evidence.weights) == evidence.size else None
+    z = float(ndtri(0.5 + confidence / 2))
+    step = Step(
+        position=max(credible, key=lambda x: (weights[x] if weights else 1.0, x)),
+        left=left,
+        right=right,
+        credible=credible,
+        log_ratio=effect,
+        log_low=effect - z * deviation,
+        log_high=effect + z * deviation,
+        probability=min(1.0, float(beliefs.relevant[list(gaps)].sum())),
+        confirmed=closed and state is Confirmation.AGREED,
+    )
+    return Located(gaps, step, closed, state if closed else Confirmation.WANTED, more)
+
+
+def _blurred(
+    beliefs: Beliefs,
+    closed: npt.NDArray[np.bool_],
+    smallest: float,
+    doubt: float,
+    most_runs: int,
+) -> list[tuple[int, ...]]:
+    """Neighbouring gaps of which one holds a step, and no more runs can tell which.
+
+    The commits between them have been run until only their build effects count.
+    """
+    counts = beliefs.data.counts
+    told = (beliefs.sigma**2 / counts <= BLUR * beliefs.build_variance) | (counts >= most_runs)
+    mean = beliefs.level_mean
+    groups: list[tuple[int, ...]] = []
+    start = 0
+    while start < closed.size:
+        stop = start
+        while stop < closed.size and closed[stop] and (stop == start or told[stop]):
+            stop += 1
+        if stop - start > 1:
+            groups += _narrowest(beliefs.relevant, mean, start, stop, smallest, doubt)
+        start = max(stop, start + 1)
+    return groups
+
+
+def _narrowest(
+    relevant: Array, mean: Array, start: int, stop: int, smallest: float, doubt: float
+) -> list[tuple[int, ...]]:
+    """The shortest stretch within these gaps that holds a step for sure, if any does."""
+    for length in range(2, stop - start + 1):
+        for first in range(start, stop - length + 1):
+            inside = slice(first, first + length)
+            moved = abs(float(mean[first + length] - mean[first]))
+            if relevant[inside].sum() >= 1 - doubt and moved >= smallest:
+                return [tuple(range(first, first + length))]
+    return []
+
+
 def confirm(
-    rounds: tuple[float, ...], effect: float, sigma: float, confidence: float
+    rounds: tuple[float, ...], effect: float, sigma: float
 ) -> tuple[Confirmation, int]:
-    """Judge the paired log ratios of a step believed to be ``effect``; and how many more to ask."""
+    """Judge the paired log ratios of a step believed to be ``effect``; and how many more to ask.
+
+    Args:
+        rounds: log ratios of fresh runs of the two builds, child over parent.
+        effect: the log ratio the model believes in.
+        sigma: the standard deviation of one run.
+    """
     clean = np.array([x for x in rounds if np.isfinite(x)], dtype=float)
     scale = 1.3 * sigma
-    bound = float(np.log(confidence / (1 - confidence)))
     score = 0.0
     if clean.size:
         no_step = np.log1p(np.square(clean / scale) / PAIR_SHAPE)
         as_believed = np.log1p(np.square((clean - effect) / scale) / PAIR_SHAPE)
         score = float(0.5 * (PAIR_SHAPE + 1) * (no_step - as_believed).sum())
-    enough = len(rounds) >= LEAST_ROUNDS and score >= bound
-    if enough and float(np.median(clean)) * effect > 0:
-        return Confirmation.CONFIRMED, 0
+    missing = math.log(FRESH_ODDS) - score
+    if len(rounds) >= LEAST_ROUNDS and missing <= 0 and float(np.median(clean)) * effect > 0:
+        return Confirmation.AGREED, 0
     if len(rounds) >= MOST_ROUNDS:
         return Confirmation.EXHAUSTED, 0
-    # A round brings about d^2/2 nats; ask for what is likely to settle it.
-    each = max(0.5 * (effect / (1.41 * sigma)) ** 2, 0.05) if sigma > 0 else 1e3
-    likely = int(np.ceil(max(bound - score, 0.5) / each))
+    # A round brings about d^2/4 nats; ask for what is likely to settle it.
+    each = max(0.25 * (effect / sigma) ** 2, 0.05) if sigma > 0 else 1e3
+    likely = math.ceil(max(missing, 0.5) / each)
     more = max(LEAST_ROUNDS - len(rounds), min(likely, max(LEAST_ROUNDS, len(rounds))), 1)
     return Confirmation.WANTED, min(more, MOST_ROUNDS - len(rounds))
 
@@ -146,7 +223,7 @@ def detection_limit(
     """
     data = beliefs.data
     taken = np.zeros(data.positions.size - 1, dtype=bool)
-    taken[[item.gap for item in located]] = True
+    taken[[g for item in located for g in item.gaps]] = True
     group = np.concatenate(([0], np.cumsum(taken)))
     same = group[:, None] == group
     earlier = np.tri(taken.size, taken.size + 1, dtype=bool)

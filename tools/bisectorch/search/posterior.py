@@ -26,14 +26,14 @@ from bisectorch.model import Evidence, Posterior
 
 Array = npt.NDArray[np.float64]
 
-EXPECTED_STEPS = 1.0
+EXPECTED_STEPS = 0.3
 LEVEL_SCALE = 0.25
 USUAL_SIGMA = 0.015
 LEAST_SIGMA = 1e-6
 USUAL_BUILD = 0.01
 SHAPES = ((4.0, 0.25), (40.0, 0.75))
 ONE_BUILD = ((0.0, 1.0),)
-BUILD_RATIOS = ((0.0, 0.7), (0.35, 0.1), (1.0, 0.12), (2.5, 0.08))
+BUILD_RATIOS = ((0.0, 0.92), (0.35, 0.04), (1.0, 0.03), (2.5, 0.01))
 SIGMA_POINTS = 7
 GRID_POINTS = 220
 LEAST_WEIGHT = 1e-9
@@ -61,6 +61,31 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """The hidden Markov chain of levels, for each of H hyperparameters worth keeping.
+
+    Attributes:
+        weight: the hyperparameters' probabilities, shape (H,).
+        slab: prior mass of a new level on each grid level, shape (G,).
+        chance: for each gap the probability that a new level begins in it, shape (M-1,).
+        likelihood: of each commit's runs given its level, shape (M, H, G).
+        ahead: P(level | runs up to the commit), shape (M, H, G).
+        behind: the likelihood of later runs given the level, up to a factor, shape (M, H, G).
+        below: for each level how many levels lie relevantly below it, shape (G,).
+        above: for each level the first one relevantly above it, shape (G,).
+    """
+
+    weight: Array
+    slab: Array
+    chance: Array
+    likelihood: Array
+    ahead: Array
+    behind: Array
+    below: npt.NDArray[np.intp]
+    above: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
 class Beliefs:
     """What the evidence says; M measured commits, M-1 gaps between them, G grid levels.
 
@@ -72,10 +97,8 @@ class Beliefs:
         grid: the levels considered, log, shape (G,).
         spacing: the distance of neighbouring grid levels.
         centres: each commit's robust mean: runs far off count for little, shape (M,).
-        slab: prior mass of a new level on each grid level, shape (G,).
+        chain: the chain all this was read from.
         level: P(level of commit), shape (M, G).
-        left_relevant: P(relevant step in the gap before the commit, its level), shape (M, G).
-        right_relevant: the same for the gap after it, shape (M, G).
         jump: for each gap the probability of any step, shape (M-1,).
         relevant: for each gap the probability of a relevant step, shape (M-1,).
         rising: for each gap the probability of a relevant step upwards, shape (M-1,).
@@ -90,10 +113,8 @@ class Beliefs:
     grid: Array
     spacing: float
     centres: Array
-    slab: Array
+    chain: Chain
     level: Array
-    left_relevant: Array
-    right_relevant: Array
     jump: Array
     relevant: Array
     rising: Array
@@ -196,15 +217,9 @@ def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool 
     scale = weight * chance[:, None] / np.maximum(stay + jump, 1e-300)
     below = np.searchsorted(grid, grid - smallest, side="right")
     above = np.searchsorted(grid, grid + smallest, side="left")
-    right_lower, right_upper = _outside(right, below, above)
-    left_lower, left_upper = _outside(left, below, above)
+    right_lower, right_upper = outside(right, below, above)
     rising = np.einsum("mh,mhg,mhg->m", scale, left, right_upper)
     falling = np.einsum("mh,mhg,mhg->m", scale, left, right_lower)
-    gaps, width = chance.size, grid.size
-    right_relevant = np.zeros((gaps + 1, width))
-    left_relevant = np.zeros((gaps + 1, width))
-    right_relevant[:-1] = np.einsum("mh,mhg->mg", scale, left * (right_lower + right_upper))
-    left_relevant[1:] = np.einsum("mh,mhg->mg", scale, right * (left_lower + left_upper))
     effect, deviation = _effects(grid, left, right, scale * right_sum)
     sigma = float(weight @ (hyper[:, 0] * hyper[:, 1]))
     deviations = np.unique(hyper[:, 2])
@@ -213,10 +228,8 @@ def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool 
         grid=grid,
         spacing=spacing,
         centres=_centres(data, sigma),
-        slab=slab,
+        chain=Chain(weight, slab, chance, likelihood, ahead, behind, below, above),
         level=level.sum(axis=1),
-        left_relevant=left_relevant,
-        right_relevant=right_relevant,
         jump=(scale * right_sum).sum(axis=1),
         relevant=rising + falling,
         rising=rising,
@@ -445,7 +458,7 @@ def _backward(likelihood: Array, slab: Array, chance: Array) -> Array:
     return behind
 
 
-def _outside(
+def outside(
     mass: Array, below: npt.NDArray[np.intp], above: npt.NDArray[np.intp]
 ) -> tuple[Array, Array]:
     """For each level the mass relevantly below it and relevantly above it."""

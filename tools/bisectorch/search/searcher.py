@@ -24,8 +24,9 @@ from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gat
 MOST_RUNS = 200
 EARLY = 0.5
 SLACK = 3.0
-CLEAR = 6.0
-THOROUGH = 9.0
+CLEAR = 5.0
+THOROUGH = 38.0
+ENOUGH = 4
 CHEAP_BUILD_RUNS = 0.5
 CELLS = 4
 CHEAP_CELLS = 24
@@ -88,7 +89,11 @@ class BayesSearcher:
             )
         first, last = usable
         located = (
-            locate(beliefs, evidence, self.smallest, self.confidence, self.doubt) if beliefs else []
+            locate(
+                beliefs, evidence, self.smallest, self.confidence, self.doubt, self.most_runs
+            )
+            if beliefs
+            else []
         )
         limit = Limit(math.inf, ())
         if beliefs and data.positions.size > 1:
@@ -163,7 +168,7 @@ class BayesSearcher:
                 sums,
                 most_runs=self.most_runs,
                 quiet=quiet,
-                doubt=self.doubt,
+                located=_inside(located, beliefs),
             )
             options = chooser.best(room)
             probes += self._as_confirmations(beliefs, evidence, options)
@@ -200,22 +205,32 @@ class BayesSearcher:
     ) -> list[Probe]:
         """Look for steps that cancel each other between two measured commits.
 
-        Such a pair leaves no trace until a commit between its two steps is measured. Only where
-        one run is enough to tell (the steps found so far are large beside the noise), and only
-        while the chance of a hidden pair, which falls as the square of a gap's share, is worth
-        its cost beside what the search has cost so far.
+        Such a pair leaves no trace until a commit between its two steps is measured, and then
+        looks like one wild run. Only where one run is enough to tell (the steps found so far are
+        large beside the noise), and only while the chance of a hidden pair is worth its cost:
+        two culprits more, at what each has cost so far, and the less the smaller a share of all
+        culprits they would be. A commit that stands out is measured again; an unmeasured stretch
+        is cut, as its chance to hide a pair falls as the square of its share of the range.
         """
         if max(abs(item.step.log_ratio) for item in located) < CLEAR * beliefs.sigma:
             return []
         data = beliefs.data
-        build = _build_cost(evidence)
-        so_far = data.positions.size * build + float(data.counts.sum()) * evidence.run_seconds
+        build, run = _build_cost(evidence), evidence.run_seconds
+        so_far = data.positions.size * build + float(data.counts.sum()) * run
+        found = len(located)
+        value = THOROUGH * so_far / found * (2 / (found + 2)) ** 2
+        rest = beliefs.relevant.copy()
+        rest[_inside(located, beliefs)] = 0.0
+        odd = np.maximum(np.concatenate((rest, [0.0])), np.concatenate(([0.0], rest)))
+        odd[data.counts >= ENOUGH] = 0.0
+        again = [i for i in np.argsort(-odd, kind="stable").tolist() if value * odd[i] >= run]
+        if again:
+            return [Probe(tuple(int(data.positions[i]) for i in again[:batch]), 1, Purpose.REPEAT)]
         shares = np.diff(sums[data.positions]) / max(float(sums[-1]), 1e-300)
         chosen: list[int] = []
         for g in np.argsort(-shares, kind="stable").tolist():
             left, right = int(data.positions[g]), int(data.positions[g + 1])
-            worth = THOROUGH * so_far * float(shares[g]) ** 2 / 2
-            if worth < build + evidence.run_seconds or len(chosen) == batch:
+            if value * float(shares[g]) ** 2 < build + run or len(chosen) == batch:
                 break
             places = np.asarray(open_positions(evidence, left, right), dtype=np.intp)
             if places.size:
@@ -225,14 +240,13 @@ class BayesSearcher:
 
     def _quiet(self, beliefs: Beliefs, located: list[Located]) -> NDArray[np.bool_]:
         """For each gap: closed by a located step, or in a stretch that holds no other."""
-        rest = beliefs.relevant.copy()
-        inside = sorted(item.gap for item in located)
-        rest[inside] = 0.0
-        starts = sorted({0, *inside})
-        allowed = 1 - self.confidence
-        quiet = np.add.reduceat(rest, starts) <= allowed
+        inside = _inside(located, beliefs)
+        rest = np.where(inside, 0.0, beliefs.relevant)
+        starts = np.flatnonzero(np.concatenate(([True], inside[1:])))
+        quiet = np.add.reduceat(rest, starts) <= 1 - self.confidence
         each: NDArray[np.bool_] = np.repeat(quiet, np.diff([*starts, rest.size]))
-        each[inside] = [item.closed for item in sorted(located, key=lambda item: item.gap)]
+        for item in located:
+            each[list(item.gaps)] = item.closed
         return each
 
     def _confirmations(self, wanted: Sequence[Located], batch: int) -> list[Probe]:
@@ -278,7 +292,7 @@ class BayesSearcher:
         ]
 
     def _open_question(self, beliefs: Beliefs, located: list[Located]) -> str:
-        inside = {item.gap for item in located if item.closed}
+        inside = {g for item in located if item.closed for g in item.gaps}
         rest = [(p, g) for g, p in enumerate(beliefs.relevant.tolist()) if g not in inside]
         if not rest:
             return "fresh rounds of the unconfirmed steps"
@@ -357,6 +371,13 @@ def _build_cost(evidence: Evidence) -> float:
     quotes[known] = np.nan
     rest = quotes[np.isfinite(quotes)]
     return max(0.0, float(rest.mean())) if rest.size else 0.0
+
+
+def _inside(located: list[Located], beliefs: Beliefs) -> NDArray[np.bool_]:
+    """For each gap whether a located step lies in it."""
+    inside = np.zeros(beliefs.relevant.size, dtype=bool)
+    inside[[g for item in located for g in item.gaps]] = True
+    return inside
 
 
 def _relative(limit: Limit) -> float:
