@@ -25,6 +25,8 @@ from bisectorch.search.posterior import Array, Beliefs
 PAIR_SHAPE = 5.0
 FRESH_ODDS = 4.0
 """How much more likely the fresh rounds must be under the step than under none."""
+PEEKS = 0.85
+"""What is left of the doubt for a limit that is looked at until it is low enough."""
 BLUR = 0.25
 """Runs of a build have told all they can when their mean's variance is so small a share of that
 of build effects."""
@@ -90,12 +92,11 @@ def locate(
         ]
     )
     sure = beliefs.relevant >= 1 - doubt
+    blurred = _blurred(beliefs, closed & ~sure, smallest, doubt, most_runs)
     found = [
-        _located((g,), beliefs, evidence, confidence, bool(closed[g]))
-        for g in np.flatnonzero(sure).tolist()
+        _located(gaps, beliefs, evidence, confidence, bool(closed[gaps[0]]))
+        for gaps in [*((g,) for g in np.flatnonzero(sure).tolist()), *blurred]
     ]
-    for gaps in _blurred(beliefs, closed & ~sure, smallest, doubt, most_runs):
-        found.append(_located(gaps, beliefs, evidence, confidence, True))
     found.sort(key=lambda item: (-abs(item.step.log_ratio), item.step.position))
     return found
 
@@ -169,9 +170,7 @@ def _narrowest(
     return []
 
 
-def confirm(
-    rounds: tuple[float, ...], effect: float, sigma: float
-) -> tuple[Confirmation, int]:
+def confirm(rounds: tuple[float, ...], effect: float, sigma: float) -> tuple[Confirmation, int]:
     """Judge the paired log ratios of a step believed to be ``effect``; and how many more to ask.
 
     Args:
@@ -211,7 +210,8 @@ def detection_limit(
     For every cut of every stretch between located steps the difference of the pooled levels of
     the two sides is known up to a normal error, in which both levels of noise count. The limit
     is the size that these differences reach with probability ``1 - confidence``, averaged over
-    where the step may be and over the build effects' size.
+    where the step may be and over the sizes of both noises; and never less than what the steps
+    that may be there amount to.
 
     Args:
         beliefs: what the runs say.
@@ -233,10 +233,14 @@ def detection_limit(
     if not mass.any():
         return Limit(0.0, ())
     mass /= mass.sum()
-    build = np.square(beliefs.build_deviations)[:, None]
+    doubt = PEEKS * (1 - confidence)
+    masses = beliefs.masses
 
     def errors(counts: Array) -> tuple[Array, Array]:
-        own = 1 / (build + beliefs.sigma**2 / counts)
+        own = 1 / (
+            np.square(beliefs.build_deviations)[:, None]
+            + np.square(beliefs.sigmas)[:, None] / counts
+        )
         left_mass = np.maximum(own @ left.T, 1e-300)
         right_mass = np.maximum(own @ right.T, 1e-300)
         value = own * beliefs.centres
@@ -244,24 +248,30 @@ def detection_limit(
         return np.abs(difference), np.sqrt(1 / left_mass + 1 / right_mass)
 
     difference, deviation = errors(data.counts.astype(float))
+    jump = np.where(taken, 0.0, beliefs.jump)
+    spread = np.maximum(beliefs.effect_deviation, 1e-12)
 
-    def missed(size: float, spread: Array) -> float:
-        return float(beliefs.build_masses @ ndtr((difference - size) / spread) @ mass)
+    def missed(size: float) -> float:
+        return float(masses @ ndtr((difference - size) / deviation) @ mass)
+
+    def believed(size: float) -> float:
+        return float(jump @ ndtr((np.abs(beliefs.effect) - size) / spread))
 
     low, high = 0.0, float((difference + 40 * deviation).max(initial=0.0, where=~taken))
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if missed(middle, deviation) > 1 - confidence else (low, middle)
+        hidden_still = missed(middle) > doubt or believed(middle) > 1 - confidence
+        low, high = (middle, high) if hidden_still else (low, middle)
     if high <= smallest:
         return Limit(high, ())
     # Each cut counts by what it still hides; a run is worth the variance it takes off.
-    hidden = mass * (beliefs.build_masses @ ndtr((difference - smallest) / deviation))
+    hidden = mass * (masses @ ndtr((difference - smallest) / deviation))
     worth = np.full(data.counts.size, -1.0)
     for i in np.flatnonzero(data.counts < most_runs).tolist():
         more = max(1, int(data.counts[i]) // 3)
         counts = data.counts.astype(float)
         counts[i] += more
-        saved = beliefs.build_masses @ (np.square(deviation) - np.square(errors(counts)[1]))
+        saved = masses @ (np.square(deviation) - np.square(errors(counts)[1]))
         worth[i] = float(saved @ hidden) / more
     order = np.argsort(-worth, kind="stable").tolist()
     return Limit(high, tuple(i for i in order if worth[i] >= max(0.0, 0.3 * worth.max())))

@@ -105,8 +105,9 @@ class Beliefs:
         effect: for each gap the expected log ratio, given a step, shape (M-1,).
         effect_deviation: its standard deviation, shape (M-1,).
         sigma: the expected spread of a run, as a normal standard deviation.
-        build_deviations: the standard deviations of build effects considered, shape (T,).
-        build_masses: their probabilities, shape (T,).
+        sigmas: the spreads of a run considered, shape (H,).
+        build_deviations: the standard deviations of build effects beside them, shape (H,).
+        masses: the probabilities of these pairs, shape (H,).
     """
 
     data: Data
@@ -121,13 +122,14 @@ class Beliefs:
     effect: Array
     effect_deviation: Array
     sigma: float
+    sigmas: Array
     build_deviations: Array
-    build_masses: Array
+    masses: Array
 
     @property
     def build_variance(self) -> float:
         """The expected variance of build effects."""
-        return float(self.build_masses @ np.square(self.build_deviations))
+        return float(self.masses @ np.square(self.build_deviations))
 
     @property
     def level_mean(self) -> Array:
@@ -222,7 +224,6 @@ def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool 
     falling = np.einsum("mh,mhg,mhg->m", scale, left, right_lower)
     effect, deviation = _effects(grid, left, right, scale * right_sum)
     sigma = float(weight @ (hyper[:, 0] * hyper[:, 1]))
-    deviations = np.unique(hyper[:, 2])
     return Beliefs(
         data=data,
         grid=grid,
@@ -236,8 +237,9 @@ def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool 
         effect=effect,
         effect_deviation=deviation,
         sigma=sigma,
-        build_deviations=deviations,
-        build_masses=(weight[:, None] * (hyper[:, 2:] == deviations)).sum(axis=0),
+        sigmas=hyper[:, 0] * hyper[:, 1],
+        build_deviations=hyper[:, 2],
+        masses=weight,
     )
 
 

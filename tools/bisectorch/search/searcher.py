@@ -27,6 +27,7 @@ SLACK = 3.0
 CLEAR = 5.0
 THOROUGH = 38.0
 ENOUGH = 4
+DEAR_RUNS = 20.0
 CHEAP_BUILD_RUNS = 0.5
 CELLS = 4
 CHEAP_CELLS = 24
@@ -89,9 +90,7 @@ class BayesSearcher:
             )
         first, last = usable
         located = (
-            locate(
-                beliefs, evidence, self.smallest, self.confidence, self.doubt, self.most_runs
-            )
+            locate(beliefs, evidence, self.smallest, self.confidence, self.doubt, self.most_runs)
             if beliefs
             else []
         )
@@ -210,7 +209,8 @@ class BayesSearcher:
         large beside the noise), and only while the chance of a hidden pair is worth its cost:
         two culprits more, at what each has cost so far, and the less the smaller a share of all
         culprits they would be. A commit that stands out is measured again; an unmeasured stretch
-        is cut, as its chance to hide a pair falls as the square of its share of the range.
+        is cut, as its chance to hide a pair falls as the square of its share of the range. Where
+        a build is as dear as many runs, less is spent on a chance.
         """
         if max(abs(item.step.log_ratio) for item in located) < CLEAR * beliefs.sigma:
             return []
@@ -219,6 +219,8 @@ class BayesSearcher:
         so_far = data.positions.size * build + float(data.counts.sum()) * run
         found = len(located)
         value = THOROUGH * so_far / found * (2 / (found + 2)) ** 2
+        if build > DEAR_RUNS * run:
+            value *= DEAR_RUNS * run / build
         rest = beliefs.relevant.copy()
         rest[_inside(located, beliefs)] = 0.0
         odd = np.maximum(np.concatenate((rest, [0.0])), np.concatenate(([0.0], rest)))
@@ -281,15 +283,20 @@ class BayesSearcher:
         return probes + _grouped(kept)
 
     def _sharpen(self, beliefs: Beliefs, limit: Limit, room: int) -> list[Probe]:
-        """More runs where they lower the detection limit most."""
+        """More runs where they lower the detection limit most.
+
+        Asked for in few large helpings: a limit that is looked at after each run is too low when
+        it is low enough at last.
+        """
         data = beliefs.data
         weak = limit.weak[: max(1, room)]
         if not weak:
             return []
-        least = min(int(data.counts[i]) for i in weak)
-        return [
-            Probe(tuple(int(data.positions[i]) for i in weak), max(1, least // 3), Purpose.REPEAT)
-        ]
+        lacking = (limit.log_ratio / self.smallest) ** 2 - 1
+        helping = min(1.0, lacking) * float(data.counts.sum()) / len(limit.weak)
+        most = self.most_runs - max(int(data.counts[i]) for i in weak)
+        runs = max(1, min(round(helping), most))
+        return [Probe(tuple(int(data.positions[i]) for i in weak), runs, Purpose.REPEAT)]
 
     def _open_question(self, beliefs: Beliefs, located: list[Located]) -> str:
         inside = {g for item in located if item.closed for g in item.gaps}
