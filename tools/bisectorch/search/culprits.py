@@ -23,7 +23,7 @@ from bisectorch.search.choose import open_positions
 from bisectorch.search.posterior import Array, Beliefs
 
 PAIR_SHAPE = 5.0
-FRESH_ODDS = 4.0
+FRESH_ODDS = 3.0
 """How much more likely the fresh rounds must be under the step than under none."""
 PEEKS = 0.85
 """What is left of the doubt for a limit that is looked at until it is low enough."""
@@ -89,7 +89,8 @@ def locate(
         [
             len(open_positions(evidence, int(left), int(right))) == 0
             for left, right in pairwise(positions)
-        ]
+        ],
+        dtype=bool,
     )
     sure = beliefs.relevant >= 1 - doubt
     blurred = _blurred(beliefs, closed & ~sure, smallest, doubt, most_runs)

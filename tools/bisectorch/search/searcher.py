@@ -24,7 +24,7 @@ from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gat
 MOST_RUNS = 200
 EARLY = 0.5
 SLACK = 3.0
-CLEAR = 5.0
+CLEAR = 6.0
 THOROUGH = 38.0
 ENOUGH = 4
 DEAR_RUNS = 20.0
@@ -52,7 +52,7 @@ class BayesSearcher:
         confidence: float = 0.95,
         *,
         cells: int | None = None,
-        start_runs: int = 2,
+        start_runs: int = 1,
         most_runs: int = MOST_RUNS,
     ) -> None:
         if not 0 < smallest_step < math.inf or not 0.5 <= confidence < 1:
