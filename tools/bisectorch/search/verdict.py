@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from bisectorch.model import Judged, Judgement
 
@@ -122,7 +122,7 @@ class SequentialJudge:
         spread = math.fsum(
             part**2 / (own.size - 1 - STOPPING) for part, own in zip(parts, known, strict=True)
         )
-        quantile = float(stats.t.ppf(0.5 + self._confidence / 2.0, variance**2 / spread))
+        quantile = float(stdtrit(variance**2 / spread, 0.5 + self._confidence / 2.0))
         half = quantile * math.sqrt(variance)
         return mean, mean - half, mean + half
 
@@ -184,6 +184,6 @@ def interval(log_ratios: Sequence[float] | Array, confidence: float) -> tuple[fl
     freedom = values.size - 1 - STOPPING
     if freedom < 1:
         return mean, -math.inf, math.inf
-    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, freedom))
+    quantile = float(stdtrit(freedom, 0.5 + confidence / 2.0))
     half = quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
     return mean, mean - half, mean + half
