@@ -87,6 +87,19 @@ def test_each_line_is_json_and_the_first_one_names_the_version(path: Path) -> No
     assert set(kinds) == {(kind,) for kind in events}
 
 
+def test_a_prior_is_written_where_one_was_given(tmp_path: Path, session: Session) -> None:
+    """Only commits that the user weighed carry it; all others are as in older logs."""
+    line = session.header.range.line
+    tricky = replace(line[1], subject='ends like one,"prior":1.0}')
+    weighed = (line[0], tricky, replace(line[2], prior=0.25), *line[3:])
+    header = replace(session.header, range=replace(session.header.range, line=weighed))
+    path = log_path(tmp_path, "priors")
+    write(path, replace(session, header=header, events=()))
+    assert load(path).header == header
+    written = json.loads(path.read_text().splitlines()[0])["header"]["range"]["line"]
+    assert [commit.get("prior") for commit in written[:4]] == [None, None, 0.25, None]
+
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 commits = st.builds(
@@ -99,6 +112,7 @@ commits = st.builds(
     paths=st.lists(text, max_size=2).map(tuple),
     path_class=st.sampled_from(PathClass),
     fingerprint=text,
+    prior=st.just(1.0) | st.floats(1e-9, 1.0),
 )
 runs = st.builds(
     Run,

@@ -39,6 +39,9 @@ WEIGHTS = {PathClass.NATIVE: 1.0, PathClass.PYTHON: 1.0, PathClass.IRRELEVANT: 1
 EXECUTED, PREPARED, IMPORTED, PRESENT = 1.0, 0.3, 0.05, 1e-3
 """What a Python file weighs by how far a workload reaches it, as ``Trace`` tells; never zero."""
 
+LEAST_WEIGHT = 1e-9
+"""No commit weighs less, whatever is said against it: a wrong weight costs time, not the truth."""
+
 FIRST_RUN_SECONDS = 2.0
 """What a run is expected to cost before any has been measured."""
 
@@ -189,14 +192,8 @@ class Knowledge:
         return {pair: tuple(values) for pair, values in ratios.items()}
 
     def _weights(self, search: Search) -> tuple[float, ...]:
-        """By what each commit changes, and for Python files by whether the workload runs them."""
         traces = [t for (name, _), t in self.traces.items() if name == search.workload.name]
-        return tuple(
-            reach_weight([p for p in commit.paths if p.endswith(".py")], traces)
-            if commit.path_class is PathClass.PYTHON
-            else WEIGHTS[commit.path_class]
-            for commit in search.line
-        )
+        return weights_of(search.line, traces)
 
     def evidence(self, search: Search) -> Evidence:
         """All that is known for one search, costs left out."""
@@ -223,6 +220,21 @@ class Knowledge:
             spent_seconds=self.seconds,
             build_sigma=rebuilds.sigma if rebuilds else None,
         )
+
+
+def weights_of(line: Iterable[Commit], traces: Sequence[Trace] = ()) -> tuple[float, ...]:
+    """How plausible it is for each commit that it changes a workload, at least ``LEAST_WEIGHT``.
+
+    By what it changes, for Python files by whether the workload runs them as far as ``traces``
+    tell, and by what the user said beforehand.
+    """
+    return tuple(max(LEAST_WEIGHT, commit.prior * _own_weight(commit, traces)) for commit in line)
+
+
+def _own_weight(commit: Commit, traces: Sequence[Trace]) -> float:
+    if commit.path_class is PathClass.PYTHON:
+        return reach_weight([path for path in commit.paths if path.endswith(".py")], traces)
+    return WEIGHTS[commit.path_class]
 
 
 def reach_weight(paths: Iterable[str], traces: Sequence[Trace]) -> float:

@@ -83,6 +83,7 @@ class Commit:
         paths: the files it changes against its first parent.
         path_class: what those files can do to a build.
         fingerprint: the native fingerprint of its tree.
+        prior: how plausible the user says it is that it changes a workload, 0 < p <= 1.
     """
 
     sha: str
@@ -93,6 +94,7 @@ class Commit:
     paths: tuple[str, ...] = ()
     path_class: PathClass = PathClass.NATIVE
     fingerprint: str = ""
+    prior: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ SUFFIX = ".jsonl"
 BLOCK_BYTES = 16 << 20
 """So much of a log is read at a time."""
 
+_NO_PRIOR = b',"prior":1.0}'
+"""How a commit ends of which nothing was said beforehand; in a text the marks would be escaped."""
+
 _SAMPLES = re.compile(rb'"samples":\[[^\]]*\],?')
 """A run's samples as we write them; inside a text the quotation marks would be escaped."""
 
@@ -428,10 +431,11 @@ def _line(event: Event) -> _Line:
 
 def _encode(line: _Head | _Line) -> bytes:
     try:
-        return _encoder.encode(line) + b"\n"
+        encoded = _encoder.encode(line)
     except UnicodeEncodeError:
         # Git's paths and a process's last words need not be UTF-8; JSON must be.
-        return _encoder.encode(_valid_text(msgspec.to_builtins(line))) + b"\n"
+        encoded = _encoder.encode(_valid_text(msgspec.to_builtins(line)))
+    return encoded.replace(_NO_PRIOR, b"}") + b"\n"
 
 
 def _valid_text(value: object) -> object:

@@ -97,6 +97,17 @@ def range_spec(args: argparse.Namespace) -> str:
     return shlex.join([*words, *([args.range] if args.range else [])])
 
 
+def add_prior(parser: argparse.ArgumentParser) -> None:
+    """``--prior``: what the user knows beforehand of the range's commits."""
+    parser.add_argument(
+        "--prior",
+        metavar="FILE_OR_COMMAND",
+        help="""How plausible it is that a commit is a culprit: a file of lines SHA WEIGHT, with
+        0 < WEIGHT <= 1, or a command that is given the range's commits, one a line, and prints
+        such lines. Commits that it does not name keep 1.""",
+    )
+
+
 def add_corroborate(parser: argparse.ArgumentParser) -> None:
     """``--corroborate``: instructions beside the times of culprits."""
     parser.add_argument(

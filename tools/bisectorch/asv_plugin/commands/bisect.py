@@ -20,6 +20,7 @@ from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
 from bisectorch.asv_plugin.machine import identify
+from bisectorch.asv_plugin.priors import with_priors
 from bisectorch.asv_plugin.releases import offers, on_releases
 from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
@@ -112,6 +113,7 @@ class Bisect(TeachingErrors, Command):  # type: ignore[misc]
             action="store_true",
             help="Do not save any results, nor the session's log, to disk.",
         )
+        arguments.add_prior(parser)
         arguments.add_corroborate(parser)
         parser.add_argument(
             "--rebuilds",
@@ -160,7 +162,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
         repository = workshop
         if args.releases:
             workshop = on_releases(workshop)
-        commits = workshop.history.range(spec)
+        commits = with_priors(workshop.history.range(spec), args.prior)
         machine = identify(args.machine, results_dir)
         reporter.progress("discovering benchmarks")
         workloads, benchmarks = discover(
