@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import cProfile
+import gc
 import importlib.util
 import sys
 import threading
@@ -97,16 +98,35 @@ def test_a_workload_that_raises_leaves_no_profiler_behind() -> None:
     assert sys.getprofile() is None
 
 
+def test_collections_of_garbage_are_not_counted() -> None:
+    """What they call depends on when they come, which is no property of the workload."""
+    collected: list[str] = []
+    gc.callbacks.append(lambda phase, info: collected.append(phase))
+
+    def litter() -> list[list[int]]:
+        return [[index] for index in range(10 * gc.get_threshold()[0])]
+
+    tree = calls.CallTree()
+    try:
+        tree.count(litter, ())
+        assert not collected
+        assert gc.isenabled()
+        litter()
+    finally:
+        gc.callbacks.pop()
+    assert collected, "the workload is too small to set off a collection"
+
+
 def test_recursion_folds() -> None:
-    """A thousand levels are one context."""
+    """Hundreds of levels are one context."""
 
     def down(left: int) -> int:
         return down(left - 1) if left else 0
 
     tree = calls.CallTree()
-    tree.count(down, (900,))
+    tree.count(down, (500,))
     (node,) = (n for spot, n in tree.root.children.items() if not isinstance(spot, str))
-    assert node.calls == 901
+    assert node.calls == 501
     assert tree.nodes <= 3
 
 

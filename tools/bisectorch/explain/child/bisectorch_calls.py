@@ -46,12 +46,16 @@ class CallTree(object):
         self.stack = [self.root]
 
     def count(self, function: Callable[..., Any], params: Tuple[Any, ...]) -> None:
-        """Count what one call calls."""
+        """Count what one call calls, and nothing that a collection of garbage happens to call."""
+        collecting = gc.isenabled()
+        gc.disable()
         sys.setprofile(self.event)
         try:
             function(*params)
         finally:
             sys.setprofile(None)
+            if collecting:
+                gc.enable()
         del self.stack[1:]
 
     def event(self, frame: Any, event: str, arg: Any) -> None:
