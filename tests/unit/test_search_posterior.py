@@ -29,8 +29,9 @@ def test_equals_enumeration_of_every_configuration():
     scales, scale_prior = posterior._scales(guess, freedom)
     grid, spacing = posterior._grid(data, guess)
     slab = posterior._slab(grid, spacing, data)
+    builds = [(min(guess, posterior.USUAL_BUILD) * r, mass) for r, mass in posterior.BUILD_RATIOS]
     likelihood, prior, _ = posterior._likelihoods(
-        data, grid, spacing, scales, scale_prior, guess, posterior.BUILD_RATIOS
+        data, grid, spacing, scales, scale_prior, tuple(builds)
     )
     chance = -np.expm1(-posterior.EXPECTED_STEPS * np.diff(sums[data.positions]) / sums[-1])
     total, stepped = 0.0, np.zeros(3)
@@ -96,3 +97,13 @@ def test_a_commit_of_weight_almost_nothing_changes_almost_nothing(lists):
     moved = {x + (x > 0): v for x, v in values.items()}
     more = beliefs(moved, (1.0, 1e-9, *(1.0,) * (size - 1)))
     assert plain.relevant == pytest.approx(more.relevant, abs=1e-6)
+
+
+def test_known_noise_between_builds_explains_a_lone_high_build():
+    """A commit that stands out by a build effect seen in rebuilds is no step."""
+    values = {0: (0.0, 0.001, 0.0), 4: (0.04, 0.041, 0.04), 9: (0.001, 0.0, -0.001)}
+    data, sums = gather(values), cumulative((1.0,) * 10, 10)
+    unknown = believe(data, sums, SMALLEST, build_sigma=1e-4)
+    known = believe(data, sums, SMALLEST, build_sigma=0.03)
+    assert unknown.relevant.min() > 0.99
+    assert known.relevant.max() < 0.3

@@ -108,6 +108,15 @@ def bisect(
     )
 
 
+def batch_size(evidence: Evidence, width: int) -> int:
+    """How many positions to probe at a time: where builds are dear, one a builder."""
+    left = [seconds for seconds in evidence.build_seconds if seconds > 0]
+    dear = DEAR_RUNS * evidence.run_seconds
+    if left and sum(left) / len(left) > dear:
+        return width
+    return max(BATCH, width)
+
+
 class _Loop:
     """The loop's hands: what to build, what to interleave, and the record of it."""
 
@@ -161,12 +170,8 @@ class _Loop:
         )
 
     def batch(self, evidence: Evidence) -> int:
-        """How many positions to probe at a time: where builds are dear, one a builder."""
-        left = [seconds for seconds in evidence.build_seconds if seconds > 0]
-        dear = DEAR_RUNS * evidence.run_seconds
-        if left and sum(left) / len(left) > dear:
-            return self._executor.width
-        return max(BATCH, self._executor.width)
+        """How many positions to probe at a time."""
+        return batch_size(evidence, self._executor.width)
 
     def trace(self, search: Search) -> None:
         """See which files the workload reaches at both ends of the range, once they are built."""

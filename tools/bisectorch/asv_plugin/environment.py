@@ -105,14 +105,21 @@ class Bisectorch(Environment):  # type: ignore[misc]
         return self._selection().get("commit")
 
     def ladder(
-        self, conf: Any, repo: Any, say: Callable[[str], None] = lambda line: None
+        self,
+        conf: Any,
+        repo: Any,
+        say: Callable[[str], None] = lambda line: None,
+        *,
+        quotes_only: bool = False,
     ) -> Ladder:
-        """The builds of ``repo``'s commits for this environment, which must have been created.
+        """The builds of ``repo``'s commits for this environment.
 
-        ``say`` is told, one line each, about work that takes long. Raises our own errors for
-        settings that cannot be used.
+        It must have been created, unless the ladder is asked for ``quotes_only``: these are the
+        same by the interpreter that it is made of. ``say`` is told, one line each, about work
+        that takes long. Raises our own errors for settings that cannot be used.
         """
-        return self._history_and_ladder(conf, repo, say)[1]
+        python = str(self._executable) if quotes_only else self.python_executable
+        return self._history_and_ladder(conf, repo, say, python)[1]
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
         """Select the commit's tree, making it if need be; nothing goes into the venv.
@@ -172,14 +179,14 @@ class Bisectorch(Environment):  # type: ignore[misc]
         return util.check_output(command, env=env, **kwargs)
 
     def _history_and_ladder(
-        self, conf: Any, repo: Any, say: Callable[[str], None]
+        self, conf: Any, repo: Any, say: Callable[[str], None], python: str | None = None
     ) -> tuple[GitHistory, Ladder]:
         settings = Settings.from_conf(conf)
         history = GitHistory(Path(repo._path), settings.classes, conf.branches[0])
         ladder = Ladder(
             history,
             Store(settings.store, settings.most_bytes),
-            self.python_executable,
+            python or self.python_executable,
             self.env_vars,
             settings.base_wheel,
             settings.classes.is_python,

@@ -44,8 +44,10 @@ class Workshop:
     ladder: Ladder
 
 
-def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter) -> Workshop:
-    """Open the repository and make the environment.
+def open_workshop(
+    conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter, *, quotes_only: bool = False
+) -> Workshop:
+    """Open the repository and make the environment; no environment for ``quotes_only``.
 
     Raises UsageError for a repository that is not one, EnvironmentFailure when no environment
     can be made.
@@ -54,10 +56,11 @@ def open_workshop(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter)
     repo = _open_repo(conf)
     history = GitHistory(Path(repo._path), settings.classes, conf.branches[0])
     environment = _choose_environment(conf, env_spec, reporter)
-    reporter.progress(f"preparing environment {environment.name}")
-    environment.create()
-    log.flush()
-    ladder = environment.ladder(conf, repo, reporter.progress)
+    if not quotes_only:
+        reporter.progress(f"preparing environment {environment.name}")
+        environment.create()
+        log.flush()
+    ladder = environment.ladder(conf, repo, reporter.progress, quotes_only=quotes_only)
     return Workshop(conf, settings, repo, history, environment, ladder)
 
 
@@ -86,12 +89,16 @@ def _choose_environment(conf: Any, env_spec: Sequence[str], reporter: ConsoleRep
     return ours[0]
 
 
+TIMED_START_RUNS = 2
+"""How many runs each end gets at first where the metric is a time."""
+
+
 def searcher_for(header: SessionHeader) -> BayesSearcher:
     """The search at the session's own smallest step and confidence.
 
     A count of instructions is worth more than a time: one is enough to begin with.
     """
-    start_runs = 1 if is_counted(header) else 2
+    start_runs = 1 if is_counted(header) else TIMED_START_RUNS
     return BayesSearcher(header.smallest_step, header.confidence, start_runs=start_runs)
 
 

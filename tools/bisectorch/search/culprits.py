@@ -23,10 +23,11 @@ from bisectorch.search.choose import open_positions
 from bisectorch.search.posterior import Array, Beliefs
 
 PAIR_SHAPE = 5.0
-FRESH_ODDS = 3.0
+FRESH_ODDS = 4.0
 """How much more likely the fresh rounds must be under the step than under none."""
-PEEKS = 0.85
-"""What is left of the doubt for a limit that is looked at until it is low enough."""
+PEEKS = 32.0
+"""So many runs more would leave a limit its full doubt: it is looked at until it is low enough, and
+with few runs that is soon reached by chance."""
 BLUR = 0.25
 """Runs of a build have told all they can when their mean's variance is so small a share of that
 of build effects."""
@@ -234,7 +235,8 @@ def detection_limit(
     if not mass.any():
         return Limit(0.0, ())
     mass /= mass.sum()
-    doubt = PEEKS * (1 - confidence)
+    runs = float(data.counts.sum())
+    doubt = (1 - confidence) * runs / (runs + PEEKS)
     masses = beliefs.masses
 
     def errors(counts: Array) -> tuple[Array, Array]:

@@ -26,7 +26,7 @@ from bisectorch.model import Evidence, Posterior
 
 Array = npt.NDArray[np.float64]
 
-EXPECTED_STEPS = 0.3
+EXPECTED_STEPS = 0.2
 LEVEL_SCALE = 0.25
 USUAL_SIGMA = 0.015
 LEAST_SIGMA = 1e-6
@@ -34,6 +34,10 @@ USUAL_BUILD = 0.01
 SHAPES = ((4.0, 0.25), (40.0, 0.75))
 ONE_BUILD = ((0.0, 1.0),)
 BUILD_RATIOS = ((0.0, 0.92), (0.35, 0.04), (1.0, 0.03), (2.5, 0.01))
+"""Deviations of build effects, in the smaller of the noise and the usual build effect, and how
+plausible they are before a build has been repeated."""
+REBUILT = ((0.6, 0.25), (1.0, 0.5), (1.6, 0.25))
+"""The same where builds were repeated: in what was measured then."""
 SIGMA_POINTS = 7
 GRID_POINTS = 220
 LEAST_WEIGHT = 1e-9
@@ -176,7 +180,14 @@ def cumulative(weights: tuple[float, ...], size: int) -> Array:
     return sums
 
 
-def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool = False) -> Beliefs:
+def believe(
+    data: Data,
+    weight_sums: Array,
+    smallest: float,
+    *,
+    one_build: bool = False,
+    build_sigma: float | None = None,
+) -> Beliefs:
     """The posterior over the levels of at least one measured commit.
 
     Args:
@@ -184,14 +195,20 @@ def believe(data: Data, weight_sums: Array, smallest: float, *, one_build: bool 
         weight_sums: ``cumulative`` of the candidates' weights.
         smallest: the smallest relevant step, as a log ratio.
         one_build: all commits share one native build, so there is no noise between builds.
+        build_sigma: the standard deviation of build effects, where rebuilds have shown it.
     """
     guess, freedom = _spread(data)
+    builds: tuple[tuple[float, float], ...]
+    if one_build:
+        builds = ONE_BUILD
+    elif build_sigma is not None:
+        builds = tuple((build_sigma * ratio, mass) for ratio, mass in REBUILT)
+    else:
+        builds = tuple((min(guess, USUAL_BUILD) * ratio, mass) for ratio, mass in BUILD_RATIOS)
     scales, scale_prior = _scales(guess, freedom)
     grid, spacing = _grid(data, guess)
     slab = _slab(grid, spacing, data)
-    likelihood, prior, hyper = _likelihoods(
-        data, grid, spacing, scales, scale_prior, guess, ONE_BUILD if one_build else BUILD_RATIOS
-    )
+    likelihood, prior, hyper = _likelihoods(data, grid, spacing, scales, scale_prior, builds)
     total = float(weight_sums[-1]) or 1.0
     shares = np.diff(weight_sums[data.positions]) / total
     chance = -np.expm1(-EXPECTED_STEPS * shares)
@@ -369,8 +386,7 @@ def _likelihoods(
     spacing: float,
     scales: Array,
     scale_prior: Array,
-    guess: float,
-    build_ratios: tuple[tuple[float, float], ...],
+    builds: tuple[tuple[float, float], ...],
 ) -> tuple[Array, Array, Array]:
     """For each commit and hyperparameter the likelihood of each level, shape (M, H, G).
 
@@ -400,22 +416,18 @@ def _likelihoods(
     table -= table.max(axis=(1, 2), keepdims=True)
     plain = np.exp(np.maximum(table, -700.0))
     blocks = []
-    for ratio, _ in build_ratios:
-        if ratio == 0.0:
+    for tau, _ in builds:
+        if tau <= 0.0:
             blocks.append(plain)
             continue
-        tau = ratio * min(guess, USUAL_BUILD)
         kernel = np.exp(-0.5 * np.square((grid[:, None] - grid) / tau))
         kernel *= spacing / (tau * 2.5066282746310002)
         kernel /= np.maximum(kernel.sum(axis=1, keepdims=True), 1.0)
         blocks.append(plain @ kernel)
     likelihood = np.concatenate(blocks, axis=1)
     shapes = np.asarray(hyper)
-    rows = [
-        np.column_stack((shapes, np.full(len(shapes), ratio * min(guess, USUAL_BUILD))))
-        for ratio, _ in build_ratios
-    ]
-    masses = np.concatenate([np.asarray(prior) * mass for _, mass in build_ratios])
+    rows = [np.column_stack((shapes, np.full(len(shapes), tau))) for tau, _ in builds]
+    masses = np.concatenate([np.asarray(prior) * mass for _, mass in builds])
     return likelihood, masses / masses.sum(), np.concatenate(rows)
 
 

@@ -47,7 +47,14 @@ class Questions:
 
     def of_measured(self, chosen: npt.NDArray[np.intp]) -> Array:
         """Masses of answer and level bin for these measured commits, shape (n, 9, B)."""
-        return np.stack([self._joined(self.before[m], self.after[m])[0] for m in chosen])
+        found = []
+        for m in chosen.tolist():
+            left, right = self.before[m], self.after[m]
+            scale = (left.sum(axis=0) * right.sum(axis=0)).sum(axis=1)
+            found.append(self._joined(left, right, scale).reshape(ANSWERS * ANSWERS, -1))
+        masses = np.stack(found)
+        normal: Array = masses / np.maximum(masses.sum(axis=(1, 2), keepdims=True), 1e-300)
+        return normal
 
     def of_new(self, gap: int, shares: Array) -> Array:
         """The same for a commit with this share of the gap's weight before it, (shares, 9, B)."""
@@ -60,13 +67,16 @@ class Questions:
             source, beyond = _forget(source), _forget(beyond)
         left, left_slope = self._across(source, forward=True)
         right, right_slope = self._across(beyond, forward=False)
+        whole_gap = right + float(chain.chance[gap]) * right_slope
+        scale = (left.sum(axis=0) * whole_gap.sum(axis=0)).sum(axis=1)
         tables = self._joined(
-            np.concatenate((left, left_slope)), np.concatenate((right, right_slope)), split=True
+            np.concatenate((left, left_slope)), np.concatenate((right, right_slope)), scale
         )
+        blocks = tables.reshape(2, ANSWERS, 2, ANSWERS, -1).transpose(0, 2, 1, 3, 4)
+        plain, right_moved, left_moved, both = blocks.reshape(4, ANSWERS * ANSWERS, -1)
         whole = math.log1p(-min(float(chain.chance[gap]), 1 - 1e-12))
         ahead = -np.expm1(whole * shares)[:, None, None]
         behind = -np.expm1(whole * (1 - shares))[:, None, None]
-        plain, right_moved, left_moved, both = tables
         masses = plain + behind * right_moved + ahead * left_moved + ahead * behind * both
         masses = np.maximum(masses, 0.0)
         normal: Array = masses / np.maximum(masses.sum(axis=(1, 2), keepdims=True), 1e-300)
@@ -144,31 +154,21 @@ class Questions:
             messages[m] = reached / np.maximum(peak, 1e-300)[:, None]
         return messages
 
-    def _joined(self, left: Array, right: Array, *, split: bool = False) -> Array:
-        """Joint masses over both sides' answers and the level bins, all hyperparameters summed.
+    def _joined(self, left: Array, right: Array, scale: Array) -> Array:
+        """Products of both sides' answers on each level bin, all hyperparameters summed.
 
         Args:
-            left: shape (3 or 6, H, G); 6 are constants and slopes, kept apart with ``split``.
-            right: likewise.
-            split: both are constants and slopes.
+            left: shape (I, H, G).
+            right: shape (J, H, G).
+            scale: what each hyperparameter's masses come to before they are weighted, (H,).
 
         Returns:
-            Shape (1, 9, B), normalised; or (4, 9, B): constant, slope right, slope left, both.
+            Shape (I, J, B).
         """
-        weight = self.chain.weight
-        if split:
-            scale = (left[:3].sum(0) * right[:3].sum(0)).sum(axis=1)
-        else:
-            scale = (left.sum(0) * right.sum(0)).sum(axis=1)
-        scaled = left * (weight / np.maximum(scale, 1e-300))[None, :, None]
-        joint = np.einsum("ihg,jhg->ijg", scaled, right)
-        binned = np.add.reduceat(joint, self.cuts, axis=2)
-        if not split:
-            flat = binned.reshape(1, ANSWERS * ANSWERS, -1)
-            normal: Array = flat / np.maximum(flat.sum(), 1e-300)
-            return normal
-        blocks = binned.reshape(2, ANSWERS, 2, ANSWERS, -1).transpose(0, 2, 1, 3, 4)
-        return blocks.reshape(4, ANSWERS * ANSWERS, -1)
+        weight = self.chain.weight / np.maximum(scale, 1e-300)
+        joint = np.einsum("ihg,jhg->ijg", left * weight[None, :, None], right)
+        binned: Array = np.add.reduceat(joint, self.cuts, axis=2)
+        return binned
 
 
 def entropy(masses: Array) -> Array:

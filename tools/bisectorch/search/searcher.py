@@ -25,7 +25,7 @@ MOST_RUNS = 200
 EARLY = 0.5
 SLACK = 3.0
 CLEAR = 6.0
-THOROUGH = 38.0
+THOROUGH = 44.0
 ENOUGH = 4
 DEAR_RUNS = 20.0
 CHEAP_BUILD_RUNS = 0.5
@@ -73,7 +73,13 @@ class BayesSearcher:
         sums = cumulative(evidence.weights, evidence.size)
         data = gather(evidence.values)
         beliefs = (
-            believe(data, sums, self.smallest, one_build=evidence.one_build)
+            believe(
+                data,
+                sums,
+                self.smallest,
+                one_build=evidence.one_build,
+                build_sigma=evidence.build_sigma,
+            )
             if data.positions.size
             else None
         )

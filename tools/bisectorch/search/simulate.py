@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,6 +70,8 @@ class Drawn:
         levels: the log level of each commit.
         failing: the commits that cannot be built.
         states: the native state of each commit.
+        costs: what each commit costs while the search has not built its native state; None:
+            the setting's ``build_seconds``, all of them.
     """
 
     setting: Setting
@@ -78,6 +80,7 @@ class Drawn:
     levels: Array
     failing: frozenset[int]
     states: npt.NDArray[np.intp]
+    costs: Array | None = None
 
 
 def draw(setting: Setting, seed: int) -> Drawn:
@@ -100,13 +103,49 @@ def draw(setting: Setting, seed: int) -> Drawn:
     return Drawn(setting, seed, tuple(chosen.tolist()), levels, frozenset(failing), states)
 
 
+def draw_over(
+    setting: Setting,
+    seed: int,
+    *,
+    states: Sequence[int],
+    costs: Sequence[float],
+    weights: Sequence[float],
+    failing: frozenset[int] = frozenset(),
+) -> Drawn:
+    """Steps in a history that is given, at places drawn by weight.
+
+    ``setting`` gives the steps and the noise, and as ``python_seconds`` what a commit costs whose
+    native state the search has built; ``states`` and ``costs`` are as in ``Drawn``.
+    """
+    rng = np.random.default_rng([seed, 1])
+    chances = np.asarray(weights[1:], dtype=float)
+    places = rng.choice(
+        np.arange(1, setting.size), len(setting.ratios), replace=False, p=chances / chances.sum()
+    )
+    chosen = np.sort(places)
+    levels = np.zeros(setting.size)
+    for position, ratio in zip(chosen.tolist(), setting.ratios, strict=True):
+        levels[position:] += math.log1p(ratio)
+    return Drawn(
+        setting,
+        seed,
+        tuple(chosen.tolist()),
+        levels,
+        failing,
+        np.asarray(states, dtype=np.intp),
+        np.asarray(costs, dtype=float),
+    )
+
+
 @dataclass
 class World:
     """A history being searched: builds on demand, measures, and keeps the accounts.
 
     Attributes:
         drawn: the history.
-        builds: attempts to build, failed ones included.
+        builds: attempts to build, failed ones included; what costs nothing is there already.
+        natives: those of them whose native state the search had not built yet, and which cost
+            more than one where it had.
         runs: runs measured.
         seconds: what both cost.
         failed: commits found to be unbuildable.
@@ -114,6 +153,7 @@ class World:
 
     drawn: Drawn
     builds: int = 0
+    natives: int = 0
     runs: int = 0
     seconds: float = 0.0
     failed: set[int] = field(default_factory=set)
@@ -125,10 +165,11 @@ class World:
     def quotes(self) -> tuple[float, ...]:
         """What it would cost now to make each commit measurable."""
         setting = self.drawn.setting
-        costs = np.full(setting.size, setting.build_seconds)
+        given = self.drawn.costs
+        costs = np.full(setting.size, setting.build_seconds) if given is None else given.copy()
         if setting.python_seconds is not None:
             ready = np.isin(self.drawn.states, list(self._states))
-            costs[ready] = setting.python_seconds
+            costs[ready] = np.minimum(costs[ready], setting.python_seconds)
         costs[list(self._used)] = 0.0
         return tuple(costs.tolist())
 
@@ -139,9 +180,14 @@ class World:
             if position in self.failed:
                 return None
             state = int(self.drawn.states[position])
-            cheap = setting.python_seconds is not None and state in self._states
-            self.builds += 1
-            self.seconds += (setting.python_seconds or 0.0) if cheap else setting.build_seconds
+            given = self.drawn.costs
+            cost = setting.build_seconds if given is None else float(given[position])
+            python = cost if setting.python_seconds is None else min(cost, setting.python_seconds)
+            is_native = state not in self._states and cost > python
+            cost = python if state in self._states else cost
+            self.builds += cost > 0
+            self.natives += is_native
+            self.seconds += cost
             if position in self.drawn.failing:
                 self.failed.add(position)
                 return None
@@ -212,23 +258,56 @@ def search(
     world: World,
     searcher: BayesSearcher,
     *,
-    batch: int = 1,
+    batch: int | Callable[[Evidence], int] = 1,
     weights: Sequence[float] | None = None,
     blind: bool = False,
     budget_seconds: float | None = None,
+    one_build: bool = False,
+    anchored: bool = False,
 ) -> Trial:
-    """Let the searcher search this world to its verdict.
+    """Let the searcher search this world to its verdict; the arguments are ``decisions``'."""
+    cpu = 0.0
+    asked = decisions(
+        world,
+        searcher,
+        batch=batch,
+        weights=weights,
+        blind=blind,
+        budget_seconds=budget_seconds,
+        one_build=one_build,
+        anchored=anchored,
+    )
+    for count, (decision, seconds) in enumerate(asked, start=1):
+        cpu += seconds
+        if decision.verdict is not None:
+            return _trial(world, decision, decision.verdict, count, cpu)
+    raise RuntimeError(f"no verdict after {MOST_DECISIONS} decisions")
+
+
+def decisions(
+    world: World,
+    searcher: BayesSearcher,
+    *,
+    batch: int | Callable[[Evidence], int] = 1,
+    weights: Sequence[float] | None = None,
+    blind: bool = False,
+    budget_seconds: float | None = None,
+    one_build: bool = False,
+    anchored: bool = False,
+) -> Iterator[tuple[Decision, float]]:
+    """Each decision and the processor time it took; its probes are made when the next is asked.
 
     With drift, every probe is measured beside the baseline, as blocks are, and freed of its
     wandering. ``blind`` hides the quotes: every new commit then seems to cost the same.
+    ``anchored`` runs both ends beside every probe, as the bisection does. ``batch`` may follow
+    from the evidence.
     """
     setting = world.drawn.setting
     size = setting.size
     values: dict[int, tuple[float, ...]] = {}
     pairs: dict[tuple[int, int], tuple[float, ...]] = {}
     given = tuple(weights) if weights is not None else (1.0,) * size
-    cpu = 0.0
-    for count in range(1, MOST_DECISIONS + 1):
+    for _ in range(MOST_DECISIONS):
         quotes = world.quotes()
         if blind:
             quotes = tuple(10.0 if q > 0 else 0.0 for q in quotes)
@@ -238,25 +317,28 @@ def search(
             values=dict(values),
             failed=frozenset(world.failed),
             pairs=dict(pairs),
+            one_build=one_build,
             build_seconds=quotes,
             run_seconds=setting.run_seconds,
             spent_seconds=world.seconds,
             budget_seconds=budget_seconds,
         )
         began = time.process_time()
-        decision = searcher.decide(evidence, batch)
-        cpu += time.process_time() - began
+        decision = searcher.decide(evidence, batch if isinstance(batch, int) else batch(evidence))
+        yield decision, time.process_time() - began
         if decision.verdict is not None:
-            return _trial(world, decision, decision.verdict, count, cpu)
+            return
         for probe in decision.probes:
-            fresh = _probe(world, probe.positions, probe.runs)
+            places = probe.positions
+            if anchored and probe.purpose is not Purpose.CONFIRM:
+                places += tuple(x for x in (0, size - 1) if x in values and x not in places)
+            fresh = _probe(world, places, probe.runs)
             for position, got in fresh.items():
                 values[position] = (*values.get(position, ()), *got.tolist())
             if probe.purpose is Purpose.CONFIRM and len(fresh) == 2:
                 left, right = probe.positions
                 ratios = (fresh[right] - fresh[left]).tolist()
                 pairs[left, right] = (*pairs.get((left, right), ()), *ratios)
-    raise RuntimeError(f"no verdict after {MOST_DECISIONS} decisions")
 
 
 def _probe(world: World, positions: tuple[int, ...], runs: int) -> dict[int, Array]:

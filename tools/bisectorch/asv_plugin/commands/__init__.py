@@ -3,6 +3,7 @@
 from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.doctor import Doctor
 from bisectorch.asv_plugin.commands.explain import Explain
+from bisectorch.asv_plugin.commands.plan import PlanCommand
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.publish import Publish
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
@@ -18,6 +19,7 @@ __all__ = [
     "Doctor",
     "Explain",
     "Log",
+    "PlanCommand",
     "Preview",
     "Publish",
     "Replay",
