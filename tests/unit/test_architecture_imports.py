@@ -1,6 +1,7 @@
 """The arrows of docs/architecture.md, held by walking every import, those in functions too."""
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -126,3 +127,12 @@ def test_the_walk_sees_this_package() -> None:
     """The test would notice an empty tree."""
     assert {"model", "seams", "bisection"} <= set(MODULES)
     assert "model" in EDGES["seams"]
+
+
+def test_no_command_pays_for_what_few_need() -> None:
+    """These take half a second each to load; they are imported where they are used."""
+    code = "import sys, bisectorch.__main__; print(*sys.modules, sep='\\n')"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = set(told.stdout.splitlines())
+    assert "bisectorch.search.verdict" in loaded
+    assert not loaded & {"scipy.stats", "scipy.optimize", "matplotlib", "distributed", "torch"}
