@@ -183,3 +183,17 @@ def test_arguments_are_checked():
         BayesSearcher(0.0)
     with pytest.raises(ValueError, match="smallest_step"):
         BayesSearcher(0.03, 1.0)
+
+
+def test_a_lone_commit_far_off_is_run_again():
+    """Before a verdict: one wild run and a pair that cancels around one commit look alike."""
+    rng = np.random.default_rng(5)
+    values = {x: (float(rng.normal(0, 0.01)),) for x in range(0, 60, 2)}
+    values[0] = values[58] = (0.0, 0.01, -0.01, 0.004, -0.006)
+    values[31] = (0.2,)
+    seen = evidence(59, values, build_seconds=(0.0,) * 59)
+    decision = BayesSearcher(cells=2).decide(seen, 6)
+    assert [(p.positions, p.purpose) for p in decision.probes] == [((31,), Purpose.REPEAT)]
+    values[31] = (0.2, 0.001)
+    again = BayesSearcher(cells=2).decide(evidence(59, values), 6)
+    assert again.verdict is Verdict.NO_CHANGE

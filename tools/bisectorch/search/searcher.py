@@ -27,6 +27,7 @@ SLACK = 3.0
 CLEAR = 6.0
 THOROUGH = 44.0
 ENOUGH = 4
+STANDING_OUT = 4.0
 DEAR_RUNS = 20.0
 CHEAP_BUILD_RUNS = 0.5
 CELLS = 4
@@ -144,6 +145,11 @@ class BayesSearcher:
         settled = bool(quiet.all())
         wanted = [x for x in located if x.closed and x.confirmation is Confirmation.WANTED]
         done = settled and not wanted
+        if done and not spent:
+            odd = _standing_out(beliefs)
+            if odd:
+                probes = [Probe(tuple(odd[:batch]), 1, Purpose.REPEAT)]
+                return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located and not spent:
             probes = self._explore(beliefs, evidence, sums, located, batch)
             if probes:
@@ -391,6 +397,18 @@ def _inside(located: list[Located], beliefs: Beliefs) -> NDArray[np.bool_]:
     inside = np.zeros(beliefs.relevant.size, dtype=bool)
     inside[[g for item in located for g in item.gaps]] = True
     return inside
+
+
+def _standing_out(beliefs: Beliefs) -> list[int]:
+    """Commits whose only run is far off the level they are believed to be on, farthest first.
+
+    One wild run and a commit between two steps that cancel look alike: a second run tells.
+    """
+    far = np.abs(beliefs.centres - beliefs.level_mean)
+    spread = np.hypot(beliefs.sigma, math.sqrt(beliefs.build_variance))
+    far[(beliefs.data.counts > 1) | (far < STANDING_OUT * spread)] = 0.0
+    order = np.argsort(-far, kind="stable")
+    return [int(beliefs.data.positions[i]) for i in order if far[i] > 0]
 
 
 def _relative(limit: Limit) -> float:
