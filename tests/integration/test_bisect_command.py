@@ -362,3 +362,34 @@ def test_no_configuration(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_prior_from_a_command_is_kept_in_the_log(project: Project) -> None:
+    """A commit of little weight is found all the same, and a plan then knows what is built."""
+    command = f"printf '{project.shas[3]} 0.01\\n'"
+    code, out, err = project.run(
+        "bisect", whole(project), "-b", "track_value", "--prior", command, "--format", "json"
+    )
+    assert code == 0, err
+    assert sorted(culprits(out)) == sorted([project.shas[3], project.shas[9]])
+    (log,) = project.logs()
+    line = json.loads(log.read_bytes().splitlines()[0])["header"]["range"]["line"]
+    assert {c["sha"]: c["prior"] for c in line if "prior" in c} == {project.shas[3]: 0.01}
+    code, out, err = project.run("plan", whole(project), "-b", "track_value", "--format", "json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["session"] == log.stem
+    assert told["built"] >= 4
+    assert told["sigma"] == pytest.approx(0, abs=1e-9)
+    assert 0 < told["run_seconds"] < 60
+
+
+def test_a_prior_of_an_unknown_commit_is_one_clear_line(project: Project, tmp_path: Path) -> None:
+    """Exit code 2, before anything is measured."""
+    (tmp_path / "priors").write_text(f"{project.shas[3]} 0.5\n{'f' * 10} 0.5\n")
+    code, _, err = project.run(
+        "bisect", whole(project), "-b", "track_value", "--prior", str(tmp_path / "priors")
+    )
+    assert code == 2
+    assert "line 2: ffffffffff is no commit of the range" in err
+    assert not project.logs()
