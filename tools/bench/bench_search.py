@@ -42,6 +42,17 @@ PEER_TRIALS = 100
 
 Figures = dict[str, float]
 
+READING = (
+    "How to read the rows that compare with peers: `found minus false` is recall less the false",
+    "culprits a range, and the runs are compared with those of the best peer that is as right on",
+    "that case alone. Peers are told what a user does not know: git-bayesect the threshold half way",
+    "between the two levels, Pinpoint the magnitude; neither confirms what it names, which takes this",
+    "search four runs or more. Where nothing changed, a peer that stops after its first runs is as",
+    "right as one can be, and says nothing about what it would have missed; this search measures on",
+    "until it can say which step is excluded. Cancelling pairs in few builds: see the end of",
+    "[method.md](method.md).",
+)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -309,6 +320,7 @@ def document(scores: list[Score], rows: Rows, trials: int) -> None:
         state = ("SHORT" if row.short else "ok") if row.bar else ""
         lines.append(f"| {row.name} | {value} | {row.bar} | {state} |")
     (DOCS / "search-bench.md").write_text("\n".join(lines) + "\n")
+    lines += ["", *READING]
     names = list(dict.fromkeys(s.case for s in scores))
     figure, axes = plt.subplots(3, 4, figsize=(15, 9), sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
