@@ -43,14 +43,13 @@ PEER_TRIALS = 100
 Figures = dict[str, float]
 
 READING = (
-    "How to read the rows that compare with peers: `found minus false` is recall less the false",
-    "culprits a range, and the runs are compared with those of the best peer that is as right on",
-    "that case alone. Peers are told what a user does not know: git-bayesect the threshold half way",
-    "between the two levels, Pinpoint the magnitude; neither confirms what it names, which takes this",
-    "search four runs or more. Where nothing changed, a peer that stops after its first runs is as",
-    "right as one can be, and says nothing about what it would have missed; this search measures on",
-    "until it can say which step is excluded. Cancelling pairs in few builds: see the end of",
-    "[method.md](method.md).",
+    "How to read the rows beside peers: `found minus false` is recall less the false culprits a",
+    "range, and runs are compared with those of the best peer that is as right on that case alone.",
+    "Peers are told what a user does not know: git-bayesect the threshold half way between the two",
+    "levels, Pinpoint the magnitude. Neither confirms what it names, which takes this search four",
+    "runs or more. Where nothing changed, a peer that stops after its first runs is as right as one",
+    "can be, and says nothing about what it would have missed; this search measures on until it can",
+    "say which step is excluded. Cancelling pairs in few builds: see [method.md](method.md).",
 )
 
 
