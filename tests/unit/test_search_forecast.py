@@ -140,16 +140,24 @@ def test_commits_known_not_to_build_do_not_stop_a_forecast() -> None:
 def test_the_smallest_reachable_step_follows_the_budget() -> None:
     """More time reaches smaller steps; none reaches none; what was tried is told."""
     noisy = replace(GROUND, sigma=0.02)
-    most, tried = reachable(noisy, PLAYER, 1e9, 2)
+
+    def within(seconds: float):
+        return reachable(noisy, PLAYER, seconds, lambda: iter(range(2)))
+
+    most, tried = within(1e9)
     assert most == STEPS[0]
-    assert all(seconds <= 1e9 for seconds in tried.values())
-    none, tried = reachable(noisy, PLAYER, 1.0, 2)
+    assert [each.smallest_step for each in tried] == sorted(each.smallest_step for each in tried)
+    assert {each.trials for each in tried} == {2}
+    none, refused = within(1.0)
     assert none is None
-    assert STEPS[-1] in tried
-    dear = max(reachable(noisy, PLAYER, 1e9, 2)[1].items(), key=lambda item: item[1])
-    between, tried = reachable(noisy, PLAYER, dear[1] * 0.9, 2)
-    assert between is None or between > dear[0]
-    assert between is None or tried[between] <= dear[1] * 0.9
+    assert refused[-1].smallest_step == STEPS[-1]
+    # Just too little for the smallest: a larger one is reached, and it does fit.
+    budget = 0.99 * tried[0].mean_seconds
+    between, tried_again = within(budget)
+    assert between is not None
+    assert between > STEPS[0]
+    fitting = {each.smallest_step: each.mean_seconds for each in tried_again}
+    assert fitting[between] <= budget
 
 
 def test_one_commit_of_a_kind_is_enough_to_plan() -> None:

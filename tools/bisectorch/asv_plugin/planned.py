@@ -10,7 +10,7 @@ from typing import Any
 from bisectorch.asv_plugin.planning import Experience
 from bisectorch.model import CommitRange, PathClass
 from bisectorch.report.wording import duration, one_line
-from bisectorch.search.forecast import Amount, Forecast, Ground, Opening
+from bisectorch.search.forecast import Amount, Forecast, Ground, Opening, Tried
 
 VERSION = 1
 """Of the JSON form."""
@@ -30,7 +30,7 @@ class Plan:
         forecasts: by scenario; empty where nothing was simulated.
         budget_seconds: None where none was said.
         reachable: the smallest step within the budget; None where none is.
-        tried: the mean seconds of each smallest step that was tried against the budget.
+        tried: the smallest steps that were tried against the budget.
     """
 
     commits: CommitRange
@@ -43,7 +43,7 @@ class Plan:
     forecasts: tuple[Forecast, ...] = ()
     budget_seconds: float | None = None
     reachable: float | None = None
-    tried: dict[float, float] | None = None
+    tried: tuple[Tried, ...] = ()
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -75,10 +75,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         else {
             "seconds": plan.budget_seconds,
             "smallest_step": plan.reachable,
-            "tried": [
-                {"smallest_step": step, "mean_seconds": seconds}
-                for step, seconds in (plan.tried or {}).items()
-            ],
+            "tried": [asdict(each) for each in plan.tried],
         },
     }
 
@@ -159,9 +156,11 @@ def _budget(plan: Plan) -> Iterator[str]:
         return
     yield ""
     budget = duration(plan.budget_seconds)
-    tried = plan.tried or {}
-    for step, seconds in tried.items():
-        yield f"--smallest-step {step:.0%}, one step of twice that: {duration(seconds)} on average"
+    for each in plan.tried:
+        yield (
+            f"--smallest-step {each.smallest_step:.0%}, one step of twice that: "
+            f"{duration(each.mean_seconds)}, the mean of {each.trials}"
+        )
     if plan.reachable is None:
         yield f"no smallest step fits a budget of {budget}: take a shorter range or a larger budget"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,15 @@ class Opening:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A smallest step tried against a budget: the mean seconds of so many searches."""
+
+    smallest_step: float
+    mean_seconds: float
+    trials: int
+
+
+@dataclass(frozen=True)
 class Player:
     """How the session will search.
 
@@ -170,33 +180,25 @@ def play(
 
 
 def reachable(
-    ground: Ground,
-    player: Player,
-    budget_seconds: float,
-    trials: int,
-    say: Callable[[str], None] = lambda line: None,
-) -> tuple[float | None, dict[float, float]]:
-    """The smallest of ``STEPS`` whose search fits the budget, and the mean seconds of those tried.
+    ground: Ground, player: Player, budget_seconds: float, rounds: Callable[[], Iterator[int]]
+) -> tuple[float | None, tuple[Tried, ...]]:
+    """The smallest of ``STEPS`` whose search fits the budget, and those tried, in order.
 
-    A search fits that finds one step of twice the smallest step within the budget, on average.
-    None where not even the largest fits. A larger smallest step is taken to cost less.
+    A search fits that finds one step of twice the smallest step within the budget, on average
+    over the seeds that ``rounds`` gives for each. None where not even the largest fits. A larger
+    smallest step is taken to cost less.
     """
-    tried: dict[float, float] = {}
+    tried: list[Tried] = []
 
     def fits(step: float) -> bool:
-        say(f"a smallest step of {step:.0%}")
-        seconds = [play(ground, player, step, (2 * step,), s)[1].seconds for s in range(trials)]
-        tried[step] = float(np.mean(seconds))
-        return tried[step] <= budget_seconds
+        worlds = [play(ground, player, step, (2 * step,), seed)[0] for seed in rounds()]
+        mean = float(np.mean([world.seconds for world in worlds]))
+        tried.append(Tried(step, mean, len(worlds)))
+        return mean <= budget_seconds
 
-    low, high = 0, len(STEPS)
-    while low < high:
-        middle = (low + high) // 2
-        if fits(STEPS[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return (STEPS[high] if high < len(STEPS) else None), dict(sorted(tried.items()))
+    least = bisect_left(STEPS, True, key=fits)
+    told = tuple(sorted(tried, key=lambda each: each.smallest_step))
+    return (STEPS[least] if least < len(STEPS) else None), told
 
 
 def _drawn(ground: Ground, ratios: tuple[float, ...], seed: int) -> Drawn:

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from asv.commands import Command, common_args
@@ -19,13 +20,21 @@ from bisectorch.asv_plugin.planned import Plan, as_json, lines
 from bisectorch.asv_plugin.priors import with_priors
 from bisectorch.asv_plugin.workshop import open_workshop
 from bisectorch.report.progress import ConsoleReporter
-from bisectorch.search.forecast import Forecast, forecast, opening, reachable, scenarios
+from bisectorch.search.forecast import Forecast, Tried, forecast, opening, reachable, scenarios
 
-ROUNDS = range(4, 51)
-"""Trials of each scenario where no number is asked for: as many of these as the time allows."""
-ROUNDS_SECONDS = 12.0
-BUDGET_TRIALS = 5
-"""Trials of each smallest step that is tried against a budget, where no number is asked for."""
+
+@dataclass(frozen=True)
+class Effort:
+    """How many trials where no number is asked for: as many as the time allows, within limits."""
+
+    least: int
+    most: int
+    seconds: float
+
+
+FOR_SCENARIOS = Effort(4, 50, 10.0)
+FOR_A_BUDGET = Effort(2, 20, 3.0)
+"""For each smallest step that is tried against it."""
 
 
 class PlanCommand(TeachingErrors, Command):  # type: ignore[misc]
@@ -125,12 +134,17 @@ def plan(conf: Any, args: argparse.Namespace, reporter: ConsoleReporter) -> Plan
     forecasts: tuple[Forecast, ...] = ()
     if args.simulate:
         wanted = scenarios(args.smallest_step, ground.size)
-        rounds = _rounds(args.trials, reporter.progress)
+        rounds = _rounds(args.trials, FOR_SCENARIOS, reporter.progress)
         forecasts = forecast(ground, player, args.smallest_step, wanted, rounds)
-    least, tried = None, None
+    least: float | None = None
+    tried: tuple[Tried, ...] = ()
     if args.budget is not None:
-        number = args.trials or BUDGET_TRIALS
-        least, tried = reachable(ground, player, args.budget, number, reporter.progress)
+        least, tried = reachable(
+            ground,
+            player,
+            args.budget,
+            lambda: _rounds(args.trials, FOR_A_BUDGET, reporter.progress),
+        )
     return Plan(
         commits=commits,
         ground=ground,
@@ -147,12 +161,15 @@ def plan(conf: Any, args: argparse.Namespace, reporter: ConsoleReporter) -> Plan
 
 
 def _rounds(
-    number: int | None, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    number: int | None,
+    effort: Effort,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[int]:
     """The numbers of the rounds: so many, or as many as the time allows."""
-    until = clock() + ROUNDS_SECONDS
-    for done in range(ROUNDS[-1] if number is None else number):
-        if number is None and done >= ROUNDS[0] and clock() >= until:
+    until = clock() + effort.seconds
+    for done in range(effort.most if number is None else number):
+        if number is None and done >= effort.least and clock() >= until:
             return
         say(f"simulating round {done + 1}")
         yield done
