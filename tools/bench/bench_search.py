@@ -44,12 +44,13 @@ Figures = dict[str, float]
 
 READING = (
     "How to read the rows beside peers: `found minus false` is recall less the false culprits a",
-    "range, and runs are compared with those of the best peer that is as right on that case alone.",
-    "Peers are told what a user does not know: git-bayesect the threshold half way between the two",
-    "levels, Pinpoint the magnitude. Neither confirms what it names, which takes this search four",
-    "runs or more. Where nothing changed, a peer that stops after its first runs is as right as one",
-    "can be, and says nothing about what it would have missed; this search measures on until it can",
-    "say which step is excluded. Cancelling pairs in few builds: see [method.md](method.md).",
+    "range, and runs are compared with those of the best peer that is as right on that case",
+    "alone. Peers are told what a user does not know: git-bayesect the threshold half way between",
+    "the two levels, Pinpoint the magnitude. Neither confirms what it names, which takes this",
+    "search four runs or more. Where nothing changed, a peer that stops after its first runs is",
+    "as right as one can be, and says nothing about what it would have missed; this search",
+    "measures on until it can say which step is excluded. Cancelling pairs in few builds: see",
+    "[method.md](method.md).",
 )
 
 
