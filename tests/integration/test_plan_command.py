@@ -54,7 +54,7 @@ def test_a_plan_says_what_is_certain_and_makes_nothing(config: Path) -> None:
     code, out, err = plan(config, "main~15..main", "-b", "track_value")
     assert code == 0, err
     assert "16 commits with the baseline; after it 0 native, 5 Python only, 10 irrelevant" in out
-    assert "1 native state; 0 commits are built" in out
+    assert "1 native state; 0 of 16 commits built" in out
     assert "runs take 2.0 s (a first guess) and spread by 1 % (a first guess)" in out
     assert "certain: both ends and the starting grid" in out
     assert "simulated" not in out

@@ -104,7 +104,7 @@ def _ground_lines(plan: Plan) -> Iterator[str]:
         f"{count[PathClass.IRRELEVANT]} irrelevant"
     )
     yield (
-        f"{states} native state{'s' if states > 1 else ''}; {_built(ground)} commits are built; "
+        f"{states} native state{'s' if states > 1 else ''}; {_built(ground)} of {ground.size} commits built; "
         f"the dearest build takes about {duration(max(ground.costs))}, a further commit of a built "
         f"state {duration(ground.python_seconds)}"
     )
