@@ -104,8 +104,8 @@ def _ground_lines(plan: Plan) -> Iterator[str]:
         f"{count[PathClass.IRRELEVANT]} irrelevant"
     )
     yield (
-        f"{states} native state{'s' if states > 1 else ''}; {_built(ground)} of {ground.size} commits built; "
-        f"the dearest build takes about {duration(max(ground.costs))}, a further commit of a built "
+        f"{states} native state{'s' if states > 1 else ''}; {_built(ground)} of {ground.size} commits "
+        f"built; the dearest build takes about {duration(max(ground.costs))}, a further commit of a built "
         f"state {duration(ground.python_seconds)}"
     )
     if ground.failing:
