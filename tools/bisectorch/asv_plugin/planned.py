@@ -104,9 +104,10 @@ def _ground_lines(plan: Plan) -> Iterator[str]:
         f"{count[PathClass.IRRELEVANT]} irrelevant"
     )
     yield (
-        f"{states} native state{'s' if states > 1 else ''}; {_built(ground)} of {ground.size} commits "
-        f"built; the dearest build takes about {duration(max(ground.costs))}, a further commit of a built "
-        f"state {duration(ground.python_seconds)}"
+        f"{states} native state{'s' if states > 1 else ''}; "
+        f"{_built(ground)} of {ground.size} commits built; the dearest build takes about "
+        f"{duration(max(ground.costs))}, a further commit of a built state "
+        f"{duration(ground.python_seconds)}"
     )
     if ground.failing:
         yield f"{len(ground.failing)} commits are known to have no build; see `bisectorch doctor`"
