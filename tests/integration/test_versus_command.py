@@ -171,7 +171,7 @@ def test_an_improvement_is_no_failure_and_the_table_says_so(project: Project) ->
     assert code == 0, err
     assert "Benchmarks that improved" in out
     assert "- different" in out
-    assert "-20.0 %" in out
+    assert "-20.00 %  [-20.00, -20.00] %" in out, out
     assert "1 same within 2 %" in out
     code, out, _ = project.run(
         *project.shas[2::2],
@@ -220,7 +220,7 @@ def test_the_working_tree_is_compared_as_it_is(project: Project) -> None:
 def test_a_comparison_that_was_stopped_goes_on(project: Project) -> None:
     """Ctrl-C keeps every run; --resume measures what was missing, once."""
     (project.config.parent / "benchmarks" / "tracked.py").write_text(
-        "import time\nimport mini\n\n\ndef track_value():\n    time.sleep(0.3)\n"
+        "import time\nimport mini\n\n\ndef track_value():\n    time.sleep(1)\n"
         "    return mini.value()\n"
     )
     process = subprocess.Popen(
@@ -232,12 +232,12 @@ def test_a_comparison_that_was_stopped_goes_on(project: Project) -> None:
     )
     deadline = time.monotonic() + 100
     while time.monotonic() < deadline:
-        if project.logs() and project.logs()[0].read_text().count("observation") >= 3:
+        if project.logs() and project.logs()[0].read_text().count("observation") >= 2:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert not out
     assert "go on with `bisectorch versus --resume" in err
     kept = project.logs()[0].read_text()
