@@ -26,7 +26,7 @@ from bisectorch.model import Evidence, Posterior
 
 Array = npt.NDArray[np.float64]
 
-EXPECTED_STEPS = 0.2
+EXPECTED_STEPS = 0.25
 LEVEL_SCALE = 0.25
 USUAL_SIGMA = 0.015
 LEAST_SIGMA = 1e-6

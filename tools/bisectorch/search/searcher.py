@@ -257,7 +257,8 @@ class BayesSearcher:
         inside = _inside(located, beliefs)
         rest = np.where(inside, 0.0, beliefs.relevant)
         starts = np.flatnonzero(np.concatenate(([True], inside[1:])))
-        quiet = np.add.reduceat(rest, starts) <= 1 - self.confidence
+        # Where there are some there are more: a second and a third step lower the doubt allowed.
+        quiet = np.add.reduceat(rest, starts) <= (1 - self.confidence) / max(1, len(located))
         each: NDArray[np.bool_] = np.repeat(quiet, np.diff([*starts, rest.size]))
         for item in located:
             each[list(item.gaps)] = item.closed
