@@ -57,6 +57,40 @@ def factor(text: str) -> float:
     return value - 1
 
 
+def add_smallest_step(parser: argparse.ArgumentParser, default: float = 0.03) -> None:
+    """``--smallest-step``: the smallest relative change that matters."""
+    parser.add_argument(
+        "--smallest-step",
+        type=smallest_step,
+        default=default,
+        metavar="STEP",
+        help=f"The smallest change that matters, as {default:.0%}% or {default}. "
+        f"Default: {default:.0%}%.",
+    )
+
+
+def add_factor(parser: argparse.ArgumentParser) -> None:
+    """``--factor``: the smallest step as asv writes it."""
+    parser.add_argument(
+        "--factor",
+        "-f",
+        dest="smallest_step",
+        type=factor,
+        metavar="FACTOR",
+        help="The same, as asv writes it: 1.1 for 10%%.",
+    )
+
+
+def add_confidence(parser: argparse.ArgumentParser, of_what: str = "a verdict") -> None:
+    """``--confidence``: how sure a statement must be."""
+    parser.add_argument(
+        "--confidence",
+        type=confidence,
+        default=0.95,
+        help=f"How sure {of_what} must be. Default: 0.95.",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """``--format``: how the report is written to standard output."""
     parser.add_argument(

@@ -75,19 +75,8 @@ class PlanCommand(TeachingErrors, Command):  # type: ignore[misc]
             metavar="TIME",
             help="Also say which smallest step is reachable within this time (30m, 12h).",
         )
-        parser.add_argument(
-            "--smallest-step",
-            type=arguments.smallest_step,
-            default=0.03,
-            metavar="STEP",
-            help="As for bisect. Default: 3%%.",
-        )
-        parser.add_argument(
-            "--confidence",
-            type=arguments.confidence,
-            default=0.95,
-            help="As for bisect. Default: 0.95.",
-        )
+        arguments.add_smallest_step(parser)
+        arguments.add_confidence(parser)
         parser.add_argument(
             "--trials",
             type=trials,

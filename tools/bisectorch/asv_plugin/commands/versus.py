@@ -142,27 +142,9 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
 
 def add_judging(parser: argparse.ArgumentParser) -> None:
     """How large a change matters, how sure one wants to be, and for how long to look."""
-    parser.add_argument(
-        "--smallest-step",
-        type=arguments.smallest_step,
-        default=0.02,
-        metavar="STEP",
-        help="The smallest change that matters, as 2%% or 0.02. Default: 2%%.",
-    )
-    parser.add_argument(
-        "--factor",
-        "-f",
-        dest="smallest_step",
-        type=arguments.factor,
-        metavar="FACTOR",
-        help="The same, as asv writes it: 1.1 for 10%%.",
-    )
-    parser.add_argument(
-        "--confidence",
-        type=arguments.confidence,
-        default=0.95,
-        help="How sure SAME must be, and the intervals. Default: 0.95.",
-    )
+    arguments.add_smallest_step(parser, 0.02)
+    arguments.add_factor(parser)
+    arguments.add_confidence(parser, "SAME and the intervals")
     parser.add_argument(
         "--alpha",
         dest="false_rate",

@@ -62,19 +62,8 @@ class WatchCommand(TeachingErrors, Command):  # type: ignore[misc]
             help="The branch to watch. Default: the first of asv.conf.json.",
         )
         common_args.add_bench(parser)
-        parser.add_argument(
-            "--smallest-step",
-            type=arguments.smallest_step,
-            default=0.03,
-            metavar="STEP",
-            help="The smallest change that matters, as 3%% or 0.03. Default: 3%%.",
-        )
-        parser.add_argument(
-            "--confidence",
-            type=arguments.confidence,
-            default=0.95,
-            help="How sure a verdict must be. Default: 0.95.",
-        )
+        arguments.add_smallest_step(parser)
+        arguments.add_confidence(parser)
         parser.add_argument(
             "--budget",
             type=arguments.duration,
