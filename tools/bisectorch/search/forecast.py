@@ -133,7 +133,7 @@ def opening(ground: Ground, player: Player, smallest_step: float) -> Opening:
     """The cost of what is certain."""
     world = World(_drawn(ground, (), 0))
     asked: set[int] = set()
-    for decision, _ in decisions(
+    for decision in decisions(
         world,
         player.searcher(smallest_step),
         batch=player.batch,

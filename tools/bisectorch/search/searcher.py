@@ -19,16 +19,12 @@ from bisectorch.search.culprits import (
     detection_limit,
     locate,
 )
+from bisectorch.search.hidden import build_cost, gaps_of, hidden_pairs, standing_out
 from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gather, summarise
 
 MOST_RUNS = 200
 EARLY = 0.5
 SLACK = 3.0
-CLEAR = 6.0
-THOROUGH = 44.0
-ENOUGH = 4
-STANDING_OUT = 4.0
-DEAR_RUNS = 20.0
 CHEAP_BUILD_RUNS = 0.5
 CELLS = 4
 CHEAP_CELLS = 24
@@ -146,12 +142,12 @@ class BayesSearcher:
         wanted = [x for x in located if x.closed and x.confirmation is Confirmation.WANTED]
         done = settled and not wanted
         if done and not spent:
-            odd = _standing_out(beliefs)
+            odd = standing_out(beliefs)
             if odd:
                 probes = [Probe(tuple(odd[:batch]), 1, Purpose.REPEAT)]
                 return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located and not spent:
-            probes = self._explore(beliefs, evidence, sums, located, batch)
+            probes = hidden_pairs(beliefs, evidence, sums, located, batch)
             if probes:
                 return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located:
@@ -179,7 +175,7 @@ class BayesSearcher:
                 sums,
                 most_runs=self.most_runs,
                 quiet=quiet,
-                located=_inside(located, beliefs),
+                located=gaps_of(located, beliefs),
             )
             options = chooser.best(room)
             probes += self._as_confirmations(beliefs, evidence, options)
@@ -203,58 +199,12 @@ class BayesSearcher:
         """
         if self.cells is not None:
             return self.cells
-        cheap = _build_cost(evidence) <= CHEAP_BUILD_RUNS * evidence.run_seconds
+        cheap = build_cost(evidence) <= CHEAP_BUILD_RUNS * evidence.run_seconds
         return CHEAP_CELLS if cheap else max(CELLS, batch + 1)
-
-    def _explore(
-        self,
-        beliefs: Beliefs,
-        evidence: Evidence,
-        sums: Array,
-        located: list[Located],
-        batch: int,
-    ) -> list[Probe]:
-        """Look for steps that cancel each other between two measured commits.
-
-        Such a pair leaves no trace until a commit between its two steps is measured, and then
-        looks like one wild run. Only where one run is enough to tell (the steps found so far are
-        large beside the noise), and only while the chance of a hidden pair is worth its cost:
-        two culprits more, at what each has cost so far, and the less the smaller a share of all
-        culprits they would be. A commit that stands out is measured again; an unmeasured stretch
-        is cut, as its chance to hide a pair falls as the square of its share of the range. Where
-        a build is as dear as many runs, less is spent on a chance.
-        """
-        if max(abs(item.step.log_ratio) for item in located) < CLEAR * beliefs.sigma:
-            return []
-        data = beliefs.data
-        build, run = _build_cost(evidence), evidence.run_seconds
-        so_far = data.positions.size * build + float(data.counts.sum()) * run
-        found = len(located)
-        value = THOROUGH * so_far / found * (2 / (found + 2)) ** 2
-        if build > DEAR_RUNS * run:
-            value *= DEAR_RUNS * run / build
-        rest = beliefs.relevant.copy()
-        rest[_inside(located, beliefs)] = 0.0
-        odd = np.maximum(np.concatenate((rest, [0.0])), np.concatenate(([0.0], rest)))
-        odd[data.counts >= ENOUGH] = 0.0
-        again = [i for i in np.argsort(-odd, kind="stable").tolist() if value * odd[i] >= run]
-        if again:
-            return [Probe(tuple(int(data.positions[i]) for i in again[:batch]), 1, Purpose.REPEAT)]
-        shares = np.diff(sums[data.positions]) / max(float(sums[-1]), 1e-300)
-        chosen: list[int] = []
-        for g in np.argsort(-shares, kind="stable").tolist():
-            left, right = int(data.positions[g]), int(data.positions[g + 1])
-            if value * float(shares[g]) ** 2 < build + run or len(chosen) == batch:
-                break
-            places = np.asarray(open_positions(evidence, left, right), dtype=np.intp)
-            if places.size:
-                middle = 0.5 * (sums[left] + sums[right])
-                chosen.append(int(places[np.argmin(np.abs(sums[places] - middle))]))
-        return [Probe(tuple(sorted(chosen)), 1, Purpose.SEARCH)] if chosen else []
 
     def _quiet(self, beliefs: Beliefs, located: list[Located]) -> NDArray[np.bool_]:
         """For each gap: closed by a located step, or in a stretch that holds no other."""
-        inside = _inside(located, beliefs)
+        inside = gaps_of(located, beliefs)
         rest = np.where(inside, 0.0, beliefs.relevant)
         starts = np.flatnonzero(np.concatenate(([True], inside[1:])))
         # Where there are some there are more: a second and a third step lower the doubt allowed.
@@ -380,36 +330,6 @@ def _cleaned(evidence: Evidence) -> Evidence:
     empty = frozenset(x for x, runs in values.items() if not runs)
     values = {x: runs for x, runs in values.items() if runs}
     return replace(evidence, values=values, failed=(evidence.failed | empty) - values.keys())
-
-
-def _build_cost(evidence: Evidence) -> float:
-    """The mean quote of the commits not measured yet, seconds."""
-    if len(evidence.build_seconds) != evidence.size:
-        return 0.0
-    quotes = np.asarray(evidence.build_seconds, dtype=float)
-    known = [x for x in (*evidence.values, *evidence.failed) if 0 <= x < evidence.size]
-    quotes[known] = np.nan
-    rest = quotes[np.isfinite(quotes)]
-    return max(0.0, float(rest.mean())) if rest.size else 0.0
-
-
-def _inside(located: list[Located], beliefs: Beliefs) -> NDArray[np.bool_]:
-    """For each gap whether a located step lies in it."""
-    inside = np.zeros(beliefs.relevant.size, dtype=bool)
-    inside[[g for item in located for g in item.gaps]] = True
-    return inside
-
-
-def _standing_out(beliefs: Beliefs) -> list[int]:
-    """Commits whose only run is far off the level they are believed to be on, farthest first.
-
-    One wild run and a commit between two steps that cancel look alike: a second run tells.
-    """
-    far = np.abs(beliefs.centres - beliefs.level_mean)
-    spread = np.hypot(beliefs.sigma, math.sqrt(beliefs.build_variance))
-    far[(beliefs.data.counts > 1) | (far < STANDING_OUT * spread)] = 0.0
-    order = np.argsort(-far, kind="stable")
-    return [int(beliefs.data.positions[i]) for i in order if far[i] > 0]
 
 
 def _relative(limit: Limit) -> float:

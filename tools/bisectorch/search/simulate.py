@@ -8,7 +8,6 @@ the seed, the commit and k alone, so every strategy sees the same noise.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -240,8 +239,6 @@ class Trial:
         verdict: its verdict.
         limit: its detection limit, relative.
         builds, runs, seconds: what it spent.
-        decisions: how often it was asked.
-        cpu_seconds: the time it took to decide.
     """
 
     credible: tuple[tuple[int, ...], ...]
@@ -250,8 +247,6 @@ class Trial:
     builds: int
     runs: int
     seconds: float
-    decisions: int = 0
-    cpu_seconds: float = 0.0
 
 
 def search(
@@ -266,7 +261,6 @@ def search(
     anchored: bool = False,
 ) -> Trial:
     """Let the searcher search this world to its verdict; the arguments are ``decisions``'."""
-    cpu = 0.0
     asked = decisions(
         world,
         searcher,
@@ -277,10 +271,9 @@ def search(
         one_build=one_build,
         anchored=anchored,
     )
-    for count, (decision, seconds) in enumerate(asked, start=1):
-        cpu += seconds
+    for decision in asked:
         if decision.verdict is not None:
-            return _trial(world, decision, decision.verdict, count, cpu)
+            return _trial(world, decision, decision.verdict)
     raise RuntimeError(f"no verdict after {MOST_DECISIONS} decisions")
 
 
@@ -294,8 +287,8 @@ def decisions(
     budget_seconds: float | None = None,
     one_build: bool = False,
     anchored: bool = False,
-) -> Iterator[tuple[Decision, float]]:
-    """Each decision and the processor time it took; its probes are made when the next is asked.
+) -> Iterator[Decision]:
+    """Each decision; its probes are made when the next is asked.
 
     With drift, every probe is measured beside the baseline, as blocks are, and freed of its
     wandering. ``blind`` hides the quotes: every new commit then seems to cost the same.
@@ -323,9 +316,8 @@ def decisions(
             spent_seconds=world.seconds,
             budget_seconds=budget_seconds,
         )
-        began = time.process_time()
         decision = searcher.decide(evidence, batch if isinstance(batch, int) else batch(evidence))
-        yield decision, time.process_time() - began
+        yield decision
         if decision.verdict is not None:
             return
         for probe in decision.probes:
@@ -361,7 +353,7 @@ def _probe(world: World, positions: tuple[int, ...], runs: int) -> dict[int, Arr
     return {position: np.array(got) for position, got in rounds.items()}
 
 
-def _trial(world: World, decision: Decision, verdict: Verdict, count: int, cpu: float) -> Trial:
+def _trial(world: World, decision: Decision, verdict: Verdict) -> Trial:
     return Trial(
         credible=tuple(step.credible for step in decision.steps),
         verdict=verdict,
@@ -369,6 +361,4 @@ def _trial(world: World, decision: Decision, verdict: Verdict, count: int, cpu: 
         builds=world.builds,
         runs=world.runs,
         seconds=world.seconds,
-        decisions=count,
-        cpu_seconds=cpu,
     )
