@@ -12,9 +12,9 @@ from bisectorch.search.choose import open_positions
 from bisectorch.search.culprits import Located
 from bisectorch.search.posterior import Array, Beliefs
 
-CLEAR = 6.0
+CLEAR = 4.75
 """A step that is so many times the noise is told by one run."""
-THOROUGH = 44.0
+THOROUGH = 60.0
 """How much a hidden pair is worth; see decision 0007."""
 ENOUGH = 4
 """A commit with so many runs is not run again for standing out."""

@@ -24,7 +24,7 @@ from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gat
 
 MOST_RUNS = 200
 EARLY = 0.5
-SLACK = 3.0
+SLACK = 4.0
 CHEAP_BUILD_RUNS = 0.5
 CELLS = 4
 CHEAP_CELLS = 24
@@ -208,7 +208,7 @@ class BayesSearcher:
         rest = np.where(inside, 0.0, beliefs.relevant)
         starts = np.flatnonzero(np.concatenate(([True], inside[1:])))
         # Where there are some there are more: a second and a third step lower the doubt allowed.
-        quiet = np.add.reduceat(rest, starts) <= (1 - self.confidence) / max(1, len(located))
+        quiet = np.add.reduceat(rest, starts) <= (1 - self.confidence) / max(1, len(located)) ** 2
         each: NDArray[np.bool_] = np.repeat(quiet, np.diff([*starts, rest.size]))
         for item in located:
             each[list(item.gaps)] = item.closed
