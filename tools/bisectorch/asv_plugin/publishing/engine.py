@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import multiprocessing
-import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -29,13 +27,11 @@ from asv.plugins import regressions, summarygrid, summarylist
 from asv.publishing import OutputPublisher
 
 from bisectorch.asv_plugin.publishing import libraries, marks, outputs
+from bisectorch.asv_plugin.publishing.cores import on_every_core
 from bisectorch.asv_plugin.publishing.facts import FastHistory
 from bisectorch.asv_plugin.publishing.outputs import Context, Output
 from bisectorch.asv_plugin.publishing.readings import Header, Readings, read
 from bisectorch.report.folder import Folder
-
-_FEW = 12
-"""So few benchmarks are not worth starting processes for."""
 
 
 class _Kept(msgspec.Struct):
@@ -131,7 +127,7 @@ class Publication:
                 packed[name] = known
             else:
                 todo.append(name)
-        for name, output in _each(self._make_one, todo):
+        for name, output in on_every_core(self._make_one, todo):
             packed[name] = (readings.digest(name), output)
         self.changed = frozenset(todo)
         self.epoch = kept.epoch or uuid.uuid4().hex
@@ -330,28 +326,6 @@ def _graph_params(context: Context, *, per_branch: bool = True) -> Iterator[dict
         seen.add(mark)
         for branch in branches:
             yield outputs.graph_params(header, branch, context)
-
-
-def _each(
-    work: Callable[[str], tuple[str, bytes]], names: Sequence[str]
-) -> Iterator[tuple[str, bytes]]:
-    """The work on each name, on every core when there is enough of it."""
-    cores = len(os.sched_getaffinity(0))
-    if len(names) <= _FEW or cores < 2:
-        yield from map(work, names)
-        return
-    global _work
-    _work = work
-    with multiprocessing.get_context("fork").Pool(cores) as pool:
-        yield from pool.imap_unordered(_do, names, chunksize=4)
-
-
-_work: Callable[[str], tuple[str, bytes]]
-"""Handed to the forked processes by being there before they are."""
-
-
-def _do(name: str) -> tuple[str, bytes]:
-    return _work(name)
 
 
 def _json(value: object) -> bytes:

@@ -18,6 +18,8 @@ from asv import _stats, util
 from asv.console import log
 from asv.results import Results, iter_results_paths
 
+from bisectorch.asv_plugin.publishing.cores import on_every_core
+
 Values = list[float | None]
 
 
@@ -57,12 +59,12 @@ class Header(msgspec.Struct, array_like=True):
     """
 
     number: int
-    commit: str
-    date: int
-    params: dict[str, Any]
-    env_vars: dict[str, Any]
-    environment: str
-    size: int = 0
+    commit: str = ""
+    date: int = 0
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
+    env_vars: dict[str, Any] = msgspec.field(default_factory=dict)
+    environment: str = ""
+    size: int = -1
     modified: int = 0
     marks: list[int] = msgspec.field(default_factory=list)
     stale: list[int] = msgspec.field(default_factory=list)
@@ -86,6 +88,7 @@ class Store(msgspec.Struct):
 
 _encoder = msgspec.msgpack.Encoder()
 _entries_decoder = msgspec.msgpack.Decoder(list[Entry])
+_file_decoder = msgspec.msgpack.Decoder(tuple[Header, dict[str, Entry], str])
 _store_decoder = msgspec.msgpack.Decoder(Store)
 
 
@@ -147,23 +150,28 @@ def read(
     by_file: dict[int, dict[str, Entry]] = {}
     gone = dict(old.files)
     free = max((header.number for header in old.files.values()), default=-1) + 1
+    todo: dict[str, tuple[str, int]] = {}
     for path, machine in _paths(results_dir):
         known = gone.pop(path, None)
-        status = Path(path).stat()
-        size, modified = status.st_size, status.st_mtime_ns
-        if known is not None and (known.size, known.modified) == (size, modified):
-            store.files[path] = known
-            continue
-        number, before = (known.number, known.marks) if known is not None else (free, ())
-        free = max(free, number + 1)
-        header, entries = _read_file(path, machine, benchmarks, names, number)
-        header.size, header.modified = size, modified
+        header = known or Header(free)
         store.files[path] = header
-        reread.add(number)
-        changed.update(_differing(names, before, header.marks))
-        by_file[number] = entries
+        if (header.size, header.modified) != _state(path):
+            todo[path] = machine, header.number
+        free = max(free, header.number + 1)
+
+    def encoded(path: str) -> tuple[str, bytes]:
+        return path, _encoder.encode(_read_file(path, *todo[path], benchmarks, names))
+
+    for path, content in on_every_core(encoded, list(todo)):
+        header, entries, warning = _file_decoder.decode(content)
+        if warning:
+            log.warning(warning)
+        changed.update(_differing(names, store.files[path].marks, header.marks))
+        store.files[path] = header
+        by_file[header.number] = entries
         for name, entry in entries.items():
             fresh[name].append(entry)
+    reread.update(by_file)
     for header in gone.values():
         reread.add(header.number)
         changed.update(_differing(names, header.marks, ()))
@@ -177,7 +185,13 @@ def read(
         entries_now = [e for e in kept_entries if e.file not in reread] + fresh[name]
         if entries_now:
             store.entries[name] = _encoder.encode(sorted(entries_now, key=lambda e: e.file))
-    return Readings(store, frozenset(changed), by_file)
+    return Readings(store, frozenset(changed), dict(sorted(by_file.items())))
+
+
+def _state(path: str) -> tuple[int, int]:
+    """What tells whether a file changed: size and time."""
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _differing(names: Sequence[str], before: Sequence[int], now: Sequence[int]) -> Iterator[str]:
@@ -209,17 +223,17 @@ def _paths(results_dir: str) -> Iterator[tuple[str, str]]:
 def _read_file(
     path: str,
     machine: str,
+    number: int,
     benchmarks: Mapping[str, Mapping[str, Any]],
     names: Sequence[str],
-    number: int,
-) -> tuple[Header, dict[str, Entry]]:
+) -> tuple[Header, dict[str, Entry], str]:
     """One results file; empty, with a warning, where asv cannot load it."""
+    size, modified = _state(path)
     try:
         plain = _plain(path, machine)
         facts, rows = plain if plain is not None else _by_asv(path, machine)
     except util.UserError as error:
-        log.warning(str(error))
-        return Header(number, "", 0, {}, {}, ""), {}
+        return Header(number, size=size, modified=modified), {}, str(error)
     entries: dict[str, Entry] = {}
     marks = []
     stale = []
@@ -238,9 +252,10 @@ def _read_file(
         seed = f"{facts[0]} {facts[2]} {facts[3]}".encode("utf-8", "replace")
         marks.append(zlib.crc32(_encoder.encode(entry), zlib.crc32(seed)) or 1)
     commit, date, params, env_vars, environment = facts
-    header = Header(number, commit, date, params, env_vars, environment)
-    header.marks, header.stale = marks, stale
-    return header, entries
+    header = Header(
+        number, commit, date, params, env_vars, environment, size, modified, marks, stale
+    )
+    return header, entries, ""
 
 
 _Facts = tuple[str, int, dict[str, Any], dict[str, Any], str]

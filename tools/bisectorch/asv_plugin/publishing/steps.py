@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from asv import step_detect
 
 Step = tuple[int, int, float, float, float]
@@ -83,19 +84,15 @@ def _misfit(
     values: list[float], weights: list[float], ends: list[int], levels: list[float]
 ) -> float:
     """The logarithm of what the levels leave over, freed of its correlation from run to run."""
-    residuals, left = [], 0
-    for right, level in zip(ends, levels, strict=True):
-        residuals += [value - level for value in values[left:right]]
-        left = right
-    # asv's sum visits the first point before its loop and every later one once.
-    first = abs(residuals[0]) * weights[0]
-    followers = list(zip(residuals, residuals[1:], weights[1:], strict=False))
+    residuals = np.asarray(values) - np.repeat(levels, np.diff(ends, prepend=0))
+    scale = np.asarray(weights)
+    # asv's sum visits the first point before its loop and every later one once, in order.
+    terms = np.empty(residuals.size)
+    terms[0] = abs(residuals[0]) * scale[0]
 
     def left_over(correlation: float) -> float:
-        total = first
-        for before, after, weight in followers:
-            total += abs(after - correlation * before) * weight
-        return total
+        terms[1:] = np.abs(residuals[1:] - correlation * residuals[:-1]) * scale[1:]
+        return float(np.add.accumulate(terms)[-1])
 
     correlation = step_detect.golden_search(left_over, -1, 1, xatol=0.05, expand_bounds=True)
     if len(levels) > 2:
