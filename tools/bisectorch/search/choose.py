@@ -159,6 +159,9 @@ class Chooser:
         options.sort(key=lambda o: (-o.rate, o.position))
         if not options:
             return []
+        # One fresh build at a time: what it tells may spare the next.
+        fresh = [o for o in options if o.purpose is Purpose.REBUILD]
+        options = [o for o in options if o not in fresh[1:]]
         floor = 0.15 * options[0].rate
         return [o for o in options[:batch] if o.rate >= floor]
 

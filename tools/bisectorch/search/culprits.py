@@ -160,9 +160,7 @@ def _blurred(
     """
     data = beliefs.data
     fewest = data.build_counts[data.fewest]
-    told = (beliefs.sigma**2 / fewest <= BLUR * beliefs.build_variance) | (
-        data.counts >= most_runs
-    )
+    told = (beliefs.sigma**2 / fewest <= BLUR * beliefs.build_variance) | (data.counts >= most_runs)
     told &= final
     mean = beliefs.level_mean
     groups: list[tuple[int, ...]] = []
