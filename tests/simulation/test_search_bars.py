@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from bisectorch.model import Verdict
@@ -82,15 +80,16 @@ def test_builds_that_differ_make_no_culprits():
 
 
 def test_fresh_builds_tell_builds_from_steps():
-    """With 2 % between builds: every step by itself, for fewer builds and runs than without."""
-    plain = Setting(size=64, ratios=(0.2, 0.1, 0.1), sigma=0.02, build_sigma=0.02)
-    worlds, trials = play(replace(plain, fresh_builds=True), 3)
+    """With 2 % between builds: every step by itself, by few runs."""
+    setting = Setting(
+        size=128, ratios=(0.2, 0.1, 0.1), sigma=0.02, build_sigma=0.02, fresh_builds=True
+    )
+    worlds, trials = play(setting, 3)
     assert recall(worlds, trials) == 1.0
     assert false(worlds, trials) == 0
     assert all(len(credible) == 1 for trial in trials for credible in trial.credible)
-    _, without = play(plain, 3)
-    assert sum(t.runs for t in trials) < sum(t.runs for t in without)
-    assert np.mean([t.builds for t in trials]) <= 60
+    assert np.mean([t.builds for t in trials]) <= 40
+    assert np.mean([t.runs for t in trials]) <= 130
 
 
 def test_quotes_save_cost():

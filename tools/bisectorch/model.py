@@ -562,7 +562,7 @@ class Noise:
         within: standard deviation from the finite number of samples in one process.
         between: standard deviation from one process to the next of the same build, beyond that.
         build: standard deviation from one build of a commit to the next, beyond both; None where
-            no commit was built more than once.
+            it was not measured beforehand (``Rebuilds``).
     """
 
     within: float
