@@ -113,8 +113,41 @@ class FakeProvider:
 
 
 @dataclass
+class FakeRebuilder:
+    """Builds every commit again but what is broken, and counts; what was made is there."""
+
+    broken: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 5.0
+    rebuilt: list[tuple[str, int]] = field(default_factory=list)
+
+    def rebuild_quote(self, commit: Commit, salt: int) -> Quote:
+        """Nothing for what is there."""
+        if (commit.sha, salt) in self.rebuilt:
+            return Quote(commit.sha, Route.CACHED, 0.0)
+        return Quote(commit.sha, Route.SOURCE, self.seconds)
+
+    def rebuild(self, commit: Commit, salt: int) -> Build:
+        """A build with nothing in it, found by commit and salt."""
+        if commit.sha in self.broken:
+            raise Unbuildable(self.broken[commit.sha])
+        is_there = (commit.sha, salt) in self.rebuilt
+        if not is_there:
+            self.rebuilt.append((commit.sha, salt))
+        route = Route.CACHED if is_there else Route.SOURCE
+        seconds = 0.0 if is_there else self.seconds
+        return Build(commit.sha, route, "", "python", seconds=seconds, salt=salt)
+
+
+def build_name(sha: str, salt: int) -> str:
+    """How fakes call a build: by its commit, and by its salt where it is not the usual one."""
+    return f"{sha} {salt}" if salt else sha
+
+
+@dataclass
 class FakeMeasurer:
     """Levels by workload and commit, with run noise and a drift that a block shares.
+
+    Builds may have levels of their own, and faults, by ``build_name``.
 
     ``stop_after`` raises KeyboardInterrupt before that many runs have been made, as a person
     would.
@@ -142,10 +175,11 @@ class FakeMeasurer:
         """Runs in rounds; each round has a drift of its own."""
         alive = []
         for build in builds:
-            if build.sha in self.unimportable:
-                reason = self.unimportable[build.sha]
+            name = build_name(build.sha, build.salt)
+            if name in self.unimportable:
+                reason = self.unimportable[name]
                 yield Observation(
-                    workload.name, build.sha, Outcome.UNIMPORTABLE, (), reason, purpose
+                    workload.name, build.sha, Outcome.UNIMPORTABLE, (), reason, purpose, build.salt
                 )
             else:
                 alive.append(build)
@@ -155,11 +189,13 @@ class FakeMeasurer:
                 if self.stop_after is not None and self.made >= self.stop_after:
                     raise KeyboardInterrupt
                 self.made += 1
-                value = self.levels[workload.name][build.sha] * math.exp(
-                    shift + self._random.gauss(0, self.sigma)
-                )
+                levels = self.levels[workload.name]
+                level = levels.get(build_name(build.sha, build.salt)) or levels[build.sha]
+                value = level * math.exp(shift + self._random.gauss(0, self.sigma))
                 run = Run(value, f"{block}.{turn}", (value,), 1, 0.0, 1.5)
-                yield Observation(workload.name, build.sha, Outcome.MEASURED, (run,), "", purpose)
+                yield Observation(
+                    workload.name, build.sha, Outcome.MEASURED, (run,), "", purpose, build.salt
+                )
 
 
 class FakeRecorder:

@@ -13,7 +13,7 @@ from bisectorch.errors import EnvironmentFailure, Unbuildable
 from bisectorch.history import GitHistory
 from bisectorch.model import Build, Commit, Route
 from minihistory import MiniRepo
-from nativehistory import NativeHistory, header, path_classes, start
+from nativehistory import NativeHistory, header, ops, path_classes, start
 
 WHERE = """
 import quick._core, re
@@ -39,6 +39,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> NativeHistory:
     story.add("start", 100, {**start(), **tally})
     story.add("broken", None, {"csrc/cost.h": "#define COST (\n"})
     story.add("mended", 120, header(120))
+    story.add("Python", 125, ops(5))
     return story
 
 
@@ -96,6 +97,23 @@ def test_salts_move_code_and_change_nothing_else(story: NativeHistory, store: Pa
     again = ladder.rebuild(start, 1)
     assert (again.route, again.tree) == (Route.CACHED, salted[0].tree)
     assert place_and_cost(ladder.provide(commit(story, "mended")))[1] == 120
+
+
+def test_commits_of_one_native_state_have_salted_builds_of_their_own(
+    story: NativeHistory, store: Path
+) -> None:
+    """With their own Python files; a build that is there costs nothing, another what one did."""
+    ladder = make_ladder(story, store)
+    native, python = commit(story, "mended"), commit(story, "Python")
+    assert native.fingerprint == python.fingerprint
+    quoted = ladder.rebuild_quote(native, 7)
+    assert quoted.route is Route.SOURCE
+    assert quoted.seconds > 0
+    builds = [ladder.rebuild(each, 7) for each in (native, python)]
+    assert [place_and_cost(build)[1] for build in builds] == [120, 125]
+    assert [build.salt for build in builds] == [7, 7]
+    assert ladder.rebuild_quote(native, 7).seconds == 0.0
+    assert 0 < ladder.rebuild_quote(native, 8).seconds < 60
 
 
 def test_salts_are_spread_over_a_page() -> None:

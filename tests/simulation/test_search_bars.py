@@ -79,6 +79,19 @@ def test_builds_that_differ_make_no_culprits():
     assert recall(worlds, trials) >= 0.75
 
 
+def test_fresh_builds_tell_builds_from_steps():
+    """With 2 % between builds: every step by itself, by few runs."""
+    setting = Setting(
+        size=128, ratios=(0.2, 0.1, 0.1), sigma=0.02, build_sigma=0.02, fresh_builds=True
+    )
+    worlds, trials = play(setting, 3)
+    assert recall(worlds, trials) == 1.0
+    assert false(worlds, trials) == 0
+    assert all(len(credible) == 1 for trial in trials for credible in trial.credible)
+    assert np.mean([t.builds for t in trials]) <= 40
+    assert np.mean([t.runs for t in trials]) <= 130
+
+
 def test_quotes_save_cost():
     """In a native and Python mix the quotes make the search cheaper than one blind to them."""
     setting = Setting(

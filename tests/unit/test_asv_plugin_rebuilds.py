@@ -8,13 +8,21 @@ import pytest
 from bisectorch.asv_plugin.rebuilds import measure_rebuilds, refuse_needless
 from bisectorch.errors import Unbuildable, UsageError
 from bisectorch.model import Build, Commit, Rebuilds, Route, Session, Workload
-from fakes import FakeMeasurer, FakeRecorder, FakeReporter, line, session
+from fakes import (
+    FakeMeasurer,
+    FakeRebuilder,
+    FakeRecorder,
+    FakeReporter,
+    build_name,
+    line,
+    session,
+)
 
 WORKLOAD = Workload("a.time_x")
 
 
 @dataclass
-class Yard:
+class Yard(FakeRebuilder):
     """A ladder that builds everything, or says why not."""
 
     compiles: bool = True
@@ -28,7 +36,7 @@ class Yard:
         """One more."""
         if self.reason:
             raise Unbuildable(self.reason)
-        return Build(commit.sha, Route.SOURCE, "", "python", key=str(salt))
+        return super().rebuild(commit, salt)
 
 
 def asked(count: int, *workloads: Workload) -> Session:
@@ -43,7 +51,7 @@ def measurer(
     rng = random.Random(5)
     logs = [rng.gauss(0, spread) for _ in range(count + 1)]
     sha = line(3)[0].sha
-    levels = {f"{n} {sha}": 1e-5 * math.exp(log) for n, log in enumerate(logs)}
+    levels = {build_name(sha, n): 1e-5 * math.exp(log) for n, log in enumerate(logs)}
     names = ("a.time_x", "a.time_y")
     fake = FakeMeasurer(dict.fromkeys(names, levels), sigma=sigma, **more)  # type: ignore[arg-type]
     return fake, logs
@@ -89,8 +97,8 @@ def test_builds_that_fail_tell_nothing() -> None:
     found, reporter = run(asked(2), Yard(reason="gcc failed"), fake)
     assert found == []
     assert reporter.findings == [f"{line(3)[0].sha[:10]} cannot be built again: gcc failed"]
-    sha = f"1 {line(3)[0].sha}"
-    lame, _ = measurer(2, 0.01, unimportable={sha: "no"})
+    name = build_name(line(3)[0].sha, 1)
+    lame, _ = measurer(2, 0.01, unimportable={name: "no"})
     assert run(asked(2), Yard(), lame)[0] == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,17 @@ def test_a_round_is_a_block_and_yields_each_build(tmp_path: Path) -> None:
     }
     assert all(len(o.runs[0].samples) == 4 for o in seen)
     assert not stage.alive
+
+
+def test_builds_of_one_commit_keep_their_salts(tmp_path: Path) -> None:
+    """Side by side in one block, what is measured and what fails."""
+    stage = Stage(level={"a": 2.0})
+    pair = [replace(build, salt=salt) for salt in (0, 3) for build in builds("a")]
+    measurer = stage.measurer(tmp_path, samples=4)
+    seen = list(measurer.measure(pair, WORKLOAD, 1, "b", Purpose.REBUILD))
+    assert [(o.sha, o.salt, o.outcome) for o in seen] == [
+        ("a", salt, Outcome.MEASURED) for salt in (0, 3)
+    ]
 
 
 def test_strong_drift_does_not_touch_the_ratio(tmp_path: Path) -> None:

@@ -87,6 +87,23 @@ def test_each_line_is_json_and_the_first_one_names_the_version(path: Path) -> No
     assert set(kinds) == {(kind,) for kind in events}
 
 
+def test_a_salt_is_written_where_a_build_is_not_the_usual(tmp_path: Path, session: Session) -> None:
+    """Older logs have none, and text that looks like one is no such end."""
+    events = (
+        BuildEvent("1" * 40, Route.SOURCE, 3.0, 'ends like one,"salt":0}'),
+        BuildEvent("1" * 40, Route.SOURCE, 3.0, "", 2),
+        Observation("a.b", "1" * 40, Outcome.MEASURED, (Run(1.0),), "", Purpose.REPEAT),
+        Observation("a.b", "1" * 40, Outcome.MEASURED, (Run(1.0),), "", Purpose.REBUILD, 2),
+    )
+    salted = Session(session.header, events)
+    path = log_path(tmp_path, "salts")
+    write(path, salted)
+    assert load(path) == salted
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    written = [next(iter(line.values())).get("salt") for line in lines]
+    assert written == [None, 2, None, 2]
+
+
 def test_a_prior_is_written_where_one_was_given(tmp_path: Path, session: Session) -> None:
     """Only commits that the user weighed carry it; all others are as in older logs."""
     line = session.header.range.line

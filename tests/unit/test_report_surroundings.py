@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 from bisectorch.model import (
+    BuildEvent,
     Culprit,
     Findings,
     MachineState,
     Noise,
     Observation,
     Outcome,
+    Purpose,
+    Route,
     Run,
 )
 from bisectorch.report import account
-from bisectorch.report.output import write_report
+from bisectorch.report.output import write_log, write_report
 from bisectorch.report.told import probes
 from factories import make_findings, make_session
 from sites import SITE, write_site
@@ -147,6 +150,29 @@ def test_states_do_not_divide_a_probe() -> None:
     assert lines[2].results[0].outcome == "1.23 M instructions"
     assert lines[3].results[0].reason == "killed by SIGILL"
     assert lines[4].results[0].outcome == "3 builds spread by 0.6 %"
+
+
+def test_builds_of_one_commit_are_told_apart() -> None:
+    """On the site and in the log's listing; nothing is said of the usual build."""
+    session = make_session()
+    sha, workload = session.header.range.line[0].sha, session.header.workloads[0].name
+    low, high = (Run(value, "9.0", (value,)) for value in (1.0, 2.0))
+    events = (
+        BuildEvent(sha, Route.SOURCE, 3.0, "", 1),
+        Observation(workload, sha, Outcome.MEASURED, (low,), "", Purpose.REBUILD),
+        Observation(workload, sha, Outcome.MEASURED, (high,), "", Purpose.REBUILD, 1),
+        BuildEvent(sha, None, 0.0, "gcc failed", 2),
+    )
+    made, measured, failed = probes(replace(session, events=events))
+    assert made.results[0].reason == "build 2"
+    assert measured.what == "rebuild"
+    assert [(r.value, r.reason) for r in measured.results] == [(1.0, ""), (2.0, "build 2")]
+    assert failed.results[0].reason == "build 3: gcc failed"
+    stream = io.StringIO()
+    write_log(replace(session, events=events), Path("x.jsonl"), stream)
+    listed = stream.getvalue().splitlines()[-4:]
+    assert ["build 2" in line for line in listed] == [True, False, True, False]
+    assert "build 3  gcc failed" in listed[3]
 
 
 def test_the_site_tells_them(tmp_path: Path) -> None:

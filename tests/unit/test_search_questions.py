@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from bisectorch.search.posterior import Beliefs, believe, cumulative, gather
+from bisectorch.search.likelihood import gather
+from bisectorch.search.posterior import Beliefs, believe, cumulative
 from bisectorch.search.questions import ANSWERS, LADDER, Questions, entropy, read
 
 SMALLEST = float(np.log1p(0.03))

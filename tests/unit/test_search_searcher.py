@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,3 +198,66 @@ def test_a_lone_commit_far_off_is_run_again():
     values[31] = (0.2, 0.001)
     again = BayesSearcher(cells=2).decide(evidence(59, values), 6)
     assert again.verdict is Verdict.NO_CHANGE
+
+
+def half_way(**more) -> Evidence:
+    """Nine neighbours and a step of 10 %; the build of the middle one lies half way up."""
+    steady = tuple(0.002 * (-1) ** k for k in range(30))
+    levels = (*(0.0,) * 4, 0.05, *(0.1,) * 4)
+    values = {x: tuple(level + y for y in steady) for x, level in enumerate(levels)}
+    return evidence(9, values, build_sigma=0.02, **more)
+
+
+def asked(seen: Evidence) -> list[tuple[Purpose, tuple[int, ...]]]:
+    """What is asked next."""
+    return [(p.purpose, p.positions) for p in BayesSearcher().decide(seen, 4).probes]
+
+
+def test_a_fresh_build_is_asked_for_where_build_effects_hide_a_step():
+    """More runs would tell nothing; one fresh build of the one that matters does."""
+    assert asked(half_way(rebuild_seconds=(15.0,) * 9)) == [(Purpose.REBUILD, (4,))]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"rebuild_seconds": (math.inf,) * 9},
+        {"rebuild_seconds": (15.0,) * 9, "budget_seconds": 100.0, "spent_seconds": 85.0},
+    ],
+)
+def test_neighbours_are_told_together_where_none_can_be_built_again(more):
+    """Nothing can be built, or the budget does not pay for a build and a confirmation."""
+    assert asked(half_way(**more)) == [(Purpose.CONFIRM, (3, 5))]
+
+
+@pytest.mark.parametrize(("builds", "wanted"), [(7, True), (8, False)])
+def test_a_commit_is_built_so_often_and_no_more(builds, wanted):
+    """Eight builds of each, which lie far apart: that is all that builds can tell."""
+    seen = half_way(rebuild_seconds=(15.0,) * 9)
+    owners = tuple(k % builds for k in range(30))
+    values = {
+        x: tuple(y + 0.05 * (owner - builds // 2) for y, owner in zip(v, owners, strict=True))
+        for x, v in seen.values.items()
+    }
+    again = replace(seen, values=values, build_sigma=0.1, builds=dict.fromkeys(values, owners))
+    purposes = [purpose for purpose, _ in asked(again)]
+    assert (Purpose.REBUILD in purposes) is wanted
+
+
+def test_further_runs_go_to_the_build_with_the_fewest():
+    """The first of them where several have as few; the usual one where there is one."""
+    seen = evidence(3, {1: (0.0,) * 6}, builds={1: (0, 0, 0, 1, 2, 2)})
+    assert seen.build_to_run(1) == 1
+    assert seen.build_to_run(0) == 0
+    assert evidence(3, {1: (0.0,) * 2}, builds={1: (1, 0)}).build_to_run(1) == 0
+
+
+def test_builds_lower_the_detection_limit_where_runs_cannot():
+    """As many runs of more builds exclude a smaller step."""
+    runs = tuple(0.002 * (-1) ** k for k in range(24))
+    values = {0: runs, 8: runs}
+    one = BayesSearcher(cells=1).decide(evidence(9, values, build_sigma=0.01), 1)
+    owners = {x: tuple(k // 2 % 6 for k in range(24)) for x in values}
+    six = BayesSearcher(cells=1).decide(evidence(9, values, build_sigma=0.01, builds=owners), 1)
+    assert six.limit < 0.6 * one.limit

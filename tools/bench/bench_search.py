@@ -140,6 +140,11 @@ def cases() -> list[Case]:
             (("recall", 0.88), ("false", 0.05), ("builds", 60)),
         ),
         Case(
+            "+20 +10 +10 %, the same, fresh builds",
+            setting_of(three, 0.02, build_sigma=0.02, fresh_builds=True),
+            (("exact", 0.95), ("recall", 0.95), ("false", 0.02), ("builds", 60)),
+        ),
+        Case(
             "one step 20 %, sigma 5 %, 20 % unbuildable",
             setting_of((0.2,), 0.05, unbuildable=0.2),
             (("recall", 0.95),),

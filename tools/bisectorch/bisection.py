@@ -33,6 +33,7 @@ from bisectorch.seams import (
     History,
     Measurer,
     Provider,
+    Rebuilder,
     Recorder,
     Reporter,
     Searcher,
@@ -61,15 +62,17 @@ def bisect(
     noise_of: NoiseOf | None = None,
     gauge: Gauge | None = None,
     tracer: Tracer | None = None,
+    rebuilder: Rebuilder | None = None,
     anchored: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Findings:
     """Search every workload of the session to its verdict, going on from the events it holds.
 
     ``gauge`` reads the machine beside the blocks. ``tracer`` tells which files a workload reaches
-    at the ends: a commit that changes others alone is hardly its culprit. ``anchored`` blocks also
-    run both ends of their line, which ties them together; a metric that does not drift needs none
-    of that.
+    at the ends: a commit that changes others alone is hardly its culprit. ``rebuilder`` makes
+    more builds of a commit where build effects hide a step; None where there is none. ``anchored``
+    blocks also run both ends of their line, which ties them together; a metric that does not drift
+    needs none of that.
 
     Raises UsageError when no workload can be measured on the baseline, and whatever the seams
     raise for a fault of the machine; the events recorded until then stay good for a resume.
@@ -77,6 +80,7 @@ def bisect(
     knowledge = Knowledge(session.events, free_of_blocks, logs)
     loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, knowledge)
     loop.gauge, loop.tracer, loop.anchored = gauge, tracer, anchored
+    loop.rebuilder = rebuilder
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -93,7 +97,7 @@ def bisect(
             decision = searcher.decide(evidence, loop.batch(evidence))
             loop.report(search, decision)
             if decision.probes:
-                loop.probe(search, decision.probes)
+                loop.probe(search, decision.probes, evidence)
             elif not search.merge:
                 searches += [s for s in loop.descents(search, decision.steps) if s not in searches]
     loop.refuse_if_nothing_ran()
@@ -139,12 +143,14 @@ class _Loop:
         self._recorder = recorder
         self._reporter = reporter
         self._builds: dict[str, Build] = {}
+        self._rebuilt: dict[tuple[str, int], Build] = {}
         self._told: set[tuple[str, str]] = set()
         self._traced: set[tuple[str, str]] = set()
         self.events = list(session.events)
         self.knowledge = knowledge
         self.gauge: Gauge | None = None
         self.tracer: Tracer | None = None
+        self.rebuilder: Rebuilder | None = None
         self.anchored = True
 
     def record(self, event: Event) -> None:
@@ -165,9 +171,28 @@ class _Loop:
                 else self._provider.quote(commit).seconds
                 for index, commit in enumerate(search.line)
             ),
+            rebuild_seconds=self._rebuild_seconds(search, evidence),
             spent_seconds=max(spent_seconds, self.knowledge.seconds),
             budget_seconds=self._header.budget_seconds,
         )
+
+    def _rebuild_seconds(self, search: Search, evidence: Evidence) -> tuple[float, ...]:
+        """The quote of one more build of each measured position; empty where there are none.
+
+        Commits that share one native build would get the same layout once more, all of them.
+        """
+        if self.rebuilder is None or evidence.one_build:
+            return ()
+        return tuple(
+            self.rebuilder.rebuild_quote(commit, self._next_salt(search, commit)).seconds
+            if index in evidence.values and commit.sha not in self.knowledge.not_rebuildable
+            else math.inf
+            for index, commit in enumerate(search.line)
+        )
+
+    def _next_salt(self, search: Search, commit: Commit) -> int:
+        """The salt of the commit's next build; for another workload it may have been made."""
+        return max(self.knowledge.salts(search.workload, commit.sha), default=0) + 1
 
     def batch(self, evidence: Evidence) -> int:
         """How many positions to probe at a time."""
@@ -208,18 +233,26 @@ class _Loop:
 
     def heard(self, search: Search) -> int:
         """How much is known of the search's workload: it grows with all that may change it."""
-        return len(self.knowledge.observations[search.workload.name]) + len(
-            self.knowledge.unbuildable
+        return (
+            len(self.knowledge.observations[search.workload.name])
+            + len(self.knowledge.unbuildable)
+            + len(self.knowledge.not_rebuildable)
         )
 
-    def probe(self, search: Search, probes: Sequence[Probe]) -> None:
+    def probe(self, search: Search, probes: Sequence[Probe], evidence: Evidence) -> None:
         """Build and measure what the search asked for."""
+        salts = [self._salts(search, probe, evidence) for probe in probes]
         # All at once, so that they can be made side by side.
-        asked = dict.fromkeys(index for probe in probes for index in probe.positions)
+        asked = dict.fromkeys(x for each in salts for x, salt in each.items() if not salt)
         self._obtain([search.line[index] for index in asked])
-        for probe in probes:
-            wanted = [search.line[index] for index in self._with_anchors(search, probe)]
-            builds = self._obtain(wanted)
+        for probe, each in zip(probes, salts, strict=True):
+            more = [self._rebuild(search.line[x], salt) for x, salt in each.items() if salt]
+            builds = [build for build in more if build is not None]
+            if probe.purpose is Purpose.REBUILD and not builds:
+                continue
+            usual = [index for index, salt in each.items() if not salt]
+            usual += self._anchors(search, probe, usual)
+            builds += self._obtain([search.line[index] for index in usual])
             enough = 2 if probe.purpose is Purpose.CONFIRM else 1
             if len(builds) < enough:
                 continue
@@ -239,17 +272,28 @@ class _Loop:
                         f"{observation.sha[:10]} {observation.outcome.value}: {observation.reason}"
                     )
 
-    def _with_anchors(self, search: Search, probe: Probe) -> list[int]:
-        """The probe's positions, and both ends of the line to tie its block to the others."""
-        positions = list(probe.positions)
-        if self.anchored and probe.purpose is not Purpose.CONFIRM:
-            measured = self.knowledge.runs[search.workload.name]
-            positions += [
-                end
-                for end in (0, len(search.line) - 1)
-                if end not in positions and measured.get(search.line[end].sha)
-            ]
-        return positions
+    def _salts(self, search: Search, probe: Probe, evidence: Evidence) -> dict[int, int]:
+        """Which build of each of the probe's positions is to be measured."""
+        salts = {}
+        for index in probe.positions:
+            commit = search.line[index]
+            if probe.purpose is Purpose.REBUILD:
+                salts[index] = self._next_salt(search, commit)
+            elif self.rebuilder is None or commit.sha in self.knowledge.not_rebuildable:
+                salts[index] = 0
+            else:
+                salts[index] = evidence.build_to_run(index)
+        return salts
+
+    def _anchors(self, search: Search, probe: Probe, usual: Sequence[int]) -> list[int]:
+        """Both ends of the line, but for those asked for, to tie the block to the others."""
+        if not self.anchored or probe.purpose is Purpose.CONFIRM:
+            return []
+        return [
+            end
+            for end in (0, len(search.line) - 1)
+            if end not in usual and self.knowledge.salts(search.workload, search.line[end].sha)
+        ]
 
     def _obtain(self, commits: Sequence[Commit]) -> list[Build]:
         missing = [
@@ -270,6 +314,22 @@ class _Loop:
             else:
                 raise result
         return [self._builds[commit.sha] for commit in commits if commit.sha in self._builds]
+
+    def _rebuild(self, commit: Commit, salt: int) -> Build | None:
+        """The commit's build in this salt's layout; None, and said, where it cannot be made."""
+        assert self.rebuilder is not None
+        if (commit.sha, salt) not in self._rebuilt:
+            quoted = self.rebuilder.rebuild_quote(commit, salt).seconds
+            self._reporter.progress(f"building {commit.sha[:10]} again (about {quoted:.0f} s)")
+            try:
+                build = self.rebuilder.rebuild(commit, salt)
+            except Unbuildable as error:
+                self.record(BuildEvent(commit.sha, None, 0.0, error.reason, salt))
+                self._reporter.found(f"{commit.sha[:10]} cannot be built again: {error.reason}")
+                return None
+            self._rebuilt[commit.sha, salt] = build
+            self.record(BuildEvent(commit.sha, build.route, build.seconds, "", salt))
+        return self._rebuilt[commit.sha, salt]
 
     def descents(self, search: Search, steps: Sequence[Step]) -> list[Search]:
         """A search of the side branch for each step that is a merge."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
+from bisectorch.knowledge import BuildName, FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
     Commit,
     Cost,
@@ -26,8 +26,8 @@ from bisectorch.model import (
 )
 from bisectorch.seams import Searcher
 
-NoiseOf = Callable[[Mapping[str, Sequence[Run]], Mapping[str, Sequence[float]]], Noise]
-"""How far one workload's runs spread: from its runs by commit, and their freed logarithms."""
+NoiseOf = Callable[[Mapping[BuildName, Sequence[Run]], Mapping[BuildName, Sequence[float]]], Noise]
+"""How far one workload's runs spread: from its runs by build, and their freed logarithms."""
 
 
 def conclude(
@@ -184,7 +184,7 @@ def _culprit(
 
 
 def _side(knowledge: Knowledge, workload: Workload, commit: Commit, level: float) -> Side:
-    logs = knowledge.freed(workload).get(commit.sha, ())
+    logs = knowledge.values(workload, commit.sha)
     return Side(commit.sha, tuple(math.exp(log) for log in logs), level)
 
 

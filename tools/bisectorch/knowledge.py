@@ -29,7 +29,10 @@ from bisectorch.model import (
     Workload,
 )
 
-FreeOfBlocks = Callable[[Mapping[str, Sequence[Run]]], Mapping[str, tuple[float, ...]]]
+BuildName = tuple[str, int]
+"""A commit's object name, and the salt of one of its builds: 0 for the usual one."""
+
+FreeOfBlocks = Callable[[Mapping[BuildName, Sequence[Run]]], Mapping[BuildName, tuple[float, ...]]]
 Logs = Callable[[Sequence[float]], Iterable[float]]
 """Natural logarithms of a metric's values, in their order; finite for those of 0 or less too."""
 
@@ -61,12 +64,14 @@ class Knowledge:
     def __init__(self, events: Sequence[Event], free_of_blocks: FreeOfBlocks, logs: Logs) -> None:
         self._free_of_blocks = free_of_blocks
         self._logs = logs
-        self._freed: dict[str, Mapping[str, tuple[float, ...]]] = {}
+        self._freed: dict[str, Mapping[BuildName, tuple[float, ...]]] = {}
         self.observations: dict[str, list[Observation]] = defaultdict(list)
-        self.runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+        self.runs: dict[str, dict[BuildName, list[Run]]] = defaultdict(lambda: defaultdict(list))
+        self._salts: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._failures: dict[str, dict[str, Observation]] = defaultdict(dict)
         self._unimportable: dict[str, dict[str, Observation]] = defaultdict(dict)
         self.unbuildable: dict[str, str] = {}
+        self.not_rebuildable: dict[str, str] = {}
         self.side_branches: dict[tuple[str, str], SideBranch] = {}
         self.traces: dict[tuple[str, str], Trace] = {}
         self.explanations: dict[tuple[str, str, str], Explanation] = {}
@@ -89,7 +94,8 @@ class Knowledge:
         elif isinstance(event, BuildEvent):
             self.seconds += event.seconds
             if event.reason:
-                self.unbuildable[event.sha] = event.reason
+                which = self.not_rebuildable if event.salt else self.unbuildable
+                which[event.sha] = event.reason
             elif event.route is not Route.CACHED:
                 self.builds += 1
         elif isinstance(event, SideBranch):
@@ -118,10 +124,15 @@ class Knowledge:
     def _add_observation(self, event: Observation) -> None:
         self.observations[event.workload].append(event)
         if event.outcome is Outcome.MEASURED:
-            self.runs[event.workload][event.sha].extend(event.runs)
+            self.runs[event.workload][event.sha, event.salt].extend(event.runs)
+            self._salts[event.workload][event.sha].add(event.salt)
             for run in event.runs:
                 self.seconds += run.seconds
             self._freed.pop(event.workload, None)
+            return
+        if event.salt:
+            # The commit itself was measured, by its usual build.
+            self.not_rebuildable[event.sha] = event.reason
             return
         self._failures[event.workload][event.sha] = event
         if event.outcome is Outcome.UNIMPORTABLE:
@@ -130,13 +141,22 @@ class Knowledge:
     @property
     def run_count(self) -> int:
         """How many runs were measured."""
-        return sum(len(runs) for by_sha in self.runs.values() for runs in by_sha.values())
+        return sum(len(runs) for by_build in self.runs.values() for runs in by_build.values())
 
-    def freed(self, workload: Workload) -> Mapping[str, tuple[float, ...]]:
-        """For each measured commit the logarithms of its runs, free of block effects."""
+    def salts(self, workload: Workload, sha: str) -> list[int]:
+        """Which builds of the commit were measured, ascending: 0 is the usual one."""
+        return sorted(self._salts[workload.name].get(sha, ()))
+
+    def freed(self, workload: Workload) -> Mapping[BuildName, tuple[float, ...]]:
+        """For each measured build the logarithms of its runs, free of block effects."""
         if workload.name not in self._freed:
             self._freed[workload.name] = self._free_of_blocks(self.runs[workload.name])
         return self._freed[workload.name]
+
+    def values(self, workload: Workload, sha: str) -> tuple[float, ...]:
+        """The same for a commit: those of all its builds, the usual one first."""
+        freed = self.freed(workload)
+        return tuple(x for salt in self.salts(workload, sha) for x in freed[sha, salt])
 
     def failure(self, workload: Workload, sha: str) -> Observation | None:
         """Why this commit has no run of this workload, or None.
@@ -144,7 +164,7 @@ class Knowledge:
         A commit without a build serves no workload; one that cannot be imported, none of the
         same benchmark file.
         """
-        if self.runs[workload.name].get(sha):
+        if sha in self._salts[workload.name]:
             return None
         if sha in self.unbuildable:
             return Observation(workload.name, sha, Outcome.UNBUILDABLE, (), self.unbuildable[sha])
@@ -157,9 +177,9 @@ class Knowledge:
         Values are freed of block effects, as verdicts are reached on them; what is known to fail
         by another workload's attempt is told as well, for each of ``shas``.
         """
-        logs = {sha: iter(values) for sha, values in self.freed(workload).items()}
+        logs = {build: iter(values) for build, values in self.freed(workload).items()}
         own = [
-            replace(each, runs=_at(each.runs, logs.get(each.sha, iter(()))))
+            replace(each, runs=_at(each.runs, logs.get((each.sha, each.salt), iter(()))))
             for each in self.observations[workload.name]
         ]
         tried = {observation.sha for observation in own}
@@ -197,16 +217,15 @@ class Knowledge:
 
     def evidence(self, search: Search) -> Evidence:
         """All that is known for one search, costs left out."""
-        freed = self.freed(search.workload)
         runs = [run for r in self.runs[search.workload.name].values() for run in r]
         rebuilds = self.rebuilds.get(search.workload.name)
         return Evidence(
             size=len(search.line),
             weights=self._weights(search),
             values={
-                index: freed[commit.sha]
+                index: values
                 for index, commit in enumerate(search.line)
-                if freed.get(commit.sha)
+                if (values := self.values(search.workload, commit.sha))
             },
             failed=frozenset(
                 index
@@ -219,7 +238,18 @@ class Knowledge:
             run_seconds=sum(r.seconds for r in runs) / len(runs) if runs else FIRST_RUN_SECONDS,
             spent_seconds=self.seconds,
             build_sigma=rebuilds.sigma if rebuilds else None,
+            builds=self._builds(search),
         )
+
+    def _builds(self, search: Search) -> dict[int, tuple[int, ...]]:
+        """For each position of several builds, the salt of the build of each of its values."""
+        runs = self.runs[search.workload.name]
+        found = {}
+        for index, commit in enumerate(search.line):
+            salts = self.salts(search.workload, commit.sha)
+            if len(salts) > 1:
+                found[index] = tuple(salt for salt in salts for _ in runs[commit.sha, salt])
+        return found
 
 
 def weights_of(line: Iterable[Commit], traces: Sequence[Trace] = ()) -> tuple[float, ...]:

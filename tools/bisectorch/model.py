@@ -58,6 +58,7 @@ class Purpose(enum.Enum):
     GRID = "grid"
     SEARCH = "search"
     REPEAT = "repeat"
+    REBUILD = "rebuild"
     CONFIRM = "confirm"
     COMPARE = "compare"
 
@@ -178,6 +179,7 @@ class Build:
         environment: variables to set when it runs (the matrix's ``env`` and ``env_nobuild``).
         key: the store's content key.
         seconds: what it cost to obtain, zero when cached.
+        salt: which build of its commit it is: 0 the usual one, else that in this salt's layout.
     """
 
     sha: str
@@ -187,6 +189,7 @@ class Build:
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     seconds: float = 0.0
+    salt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of probing one commit on one workload: runs, or the reason there are none."""
+    """What came of probing one commit on one workload: runs, or the reason there are none.
+
+    ``salt`` says which build of the commit was measured, as in ``Build``.
+    """
 
     workload: str
     sha: str
@@ -221,6 +227,7 @@ class Observation:
     runs: tuple[Run, ...] = ()
     reason: str = ""
     purpose: Purpose = Purpose.SEARCH
+    salt: int = 0
 
 
 @dataclass(frozen=True)
@@ -228,7 +235,8 @@ class Probe:
     """What the search wants next: so many runs of each of these positions, in one block.
 
     For ``Purpose.CONFIRM`` there are two positions, parent and child (or the nearest measured
-    commits on either side where those cannot be measured).
+    commits on either side where those cannot be measured). ``Purpose.REBUILD`` asks for one more
+    build of each position; any other measures the build that ``Evidence.build_to_run`` names.
     """
 
     positions: tuple[int, ...]
@@ -251,7 +259,11 @@ class Evidence:
             round of the two builds.
         one_build: the positions differ in Python files only and share one native build, so
             nothing but what they compute can differ between builds of them.
+        builds: for each position of which several builds were measured, which of them each of
+            its values comes from: 0 the usual build, 1 and on for the others.
         build_seconds: for each position the quote for making it measurable; 0 when it is.
+        rebuild_seconds: for each position the quote for building it once more, infinite where
+            it cannot be; empty where nothing can.
         run_seconds: the expected cost of one run.
         spent_seconds: the cost so far; with ``budget_seconds`` the search can stop in time.
         budget_seconds: None for no limit.
@@ -270,6 +282,13 @@ class Evidence:
     spent_seconds: float = 0.0
     budget_seconds: float | None = None
     build_sigma: float | None = None
+    builds: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    rebuild_seconds: tuple[float, ...] = ()
+
+    def build_to_run(self, position: int) -> int:
+        """Which build of a position further runs tell most of: that with the fewest so far."""
+        owners = self.builds.get(position, ())
+        return min(sorted(set(owners)), key=owners.count, default=0)
 
 
 @dataclass(frozen=True)
@@ -543,7 +562,7 @@ class Noise:
         within: standard deviation from the finite number of samples in one process.
         between: standard deviation from one process to the next of the same build, beyond that.
         build: standard deviation from one build of a commit to the next, beyond both; None where
-            no commit was built more than once.
+            it was not measured beforehand (``Rebuilds``).
     """
 
     within: float
@@ -686,12 +705,16 @@ class SessionHeader:
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """A build was obtained, or could not be (``reason`` is then not empty)."""
+    """A build was obtained, or could not be (``reason`` is then not empty).
+
+    ``salt`` says which build of the commit, as in ``Build``.
+    """
 
     sha: str
     route: Route | None
     seconds: float
     reason: str = ""
+    salt: int = 0
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,16 @@ class Provider(Protocol):
         """Make the build; Unbuildable when this commit has none."""
 
 
+class Rebuilder(Protocol):
+    """More builds of a commit, of the same code in other layouts."""
+
+    def rebuild_quote(self, commit: Commit, salt: int) -> Quote:
+        """The expected cost of the build in the layout of ``salt``; no work is done."""
+
+    def rebuild(self, commit: Commit, salt: int) -> Build:
+        """Make it, or find it again; Unbuildable when it cannot be made."""
+
+
 class Measurer(Protocol):
     """Runs of builds, interleaved on one core."""
 

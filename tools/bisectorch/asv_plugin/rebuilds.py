@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol
 
 from bisectorch.errors import Unbuildable, UsageError
 from bisectorch.measure.noise import between_builds
 from bisectorch.model import Build, Commit, Outcome, Purpose, Rebuilds, Run, Session, Workload
-from bisectorch.seams import Measurer, Recorder, Reporter
+from bisectorch.seams import Measurer, Rebuilder, Recorder, Reporter
 
 REBUILDS = "rebuilds"
 """The session's option: how many."""
@@ -19,7 +18,7 @@ REBUILDS = "rebuilds"
 FEWEST, ROUNDS = 2, 6
 
 
-class Rebuilder(Protocol):
+class Sources(Rebuilder, Protocol):
     """Builds a commit, and builds it again in other layouts."""
 
     @property
@@ -29,11 +28,8 @@ class Rebuilder(Protocol):
     def provide(self, commit: Commit) -> Build:
         """The usual build."""
 
-    def rebuild(self, commit: Commit, salt: int) -> Build:
-        """The build in the layout of this salt."""
 
-
-def refuse_needless(count: int, ladder: Rebuilder) -> None:
+def refuse_needless(count: int, ladder: Sources) -> None:
     """UsageError where rebuilds would tell nothing."""
     if count and count < FEWEST:
         raise UsageError(f"--rebuilds {count} shows no spread; write {FEWEST} or more")
@@ -46,7 +42,7 @@ def refuse_needless(count: int, ladder: Rebuilder) -> None:
 
 def measure_rebuilds(
     session: Session,
-    ladder: Rebuilder,
+    ladder: Sources,
     measurer: Measurer,
     recorder: Recorder,
     reporter: Reporter,
@@ -84,12 +80,10 @@ def measure_rebuilds(
         began = time.monotonic()
 
 
-def _measured(builds: list[Build], workload: Workload, measurer: Measurer) -> dict[str, list[Run]]:
-    """Each build's runs; without those of builds that fail."""
-    # An observation names its build by the commit, which is the same for all of these.
-    named = [replace(build, sha=f"{number} {build.sha}") for number, build in enumerate(builds)]
-    runs: dict[str, list[Run]] = defaultdict(list)
-    for seen in measurer.measure(named, workload, ROUNDS, "rebuilds", Purpose.REPEAT):
+def _measured(builds: list[Build], workload: Workload, measurer: Measurer) -> dict[int, list[Run]]:
+    """Each build's runs by its salt; without those of builds that fail."""
+    runs: dict[int, list[Run]] = defaultdict(list)
+    for seen in measurer.measure(builds, workload, ROUNDS, "rebuilds", Purpose.REPEAT):
         if seen.outcome is Outcome.MEASURED:
-            runs[seen.sha].extend(seen.runs)
+            runs[seen.salt].extend(seen.runs)
     return dict(runs)

@@ -28,7 +28,7 @@ from bisectorch.measure.noise import free_of_blocks, logs, within_and_between
 from bisectorch.model import Findings, Session, SessionHeader
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.record import SessionLog, load
-from bisectorch.seams import Measurer, Provider, Recorder, Reporter
+from bisectorch.seams import Measurer, Provider, Rebuilder, Recorder, Reporter
 from bisectorch.search import BayesSearcher
 
 
@@ -127,6 +127,11 @@ def findings_of(session: Session) -> Findings:
     )
 
 
+def rebuilder_of(ladder: Ladder) -> Rebuilder | None:
+    """What builds a commit again; None where a wheel, which is always the same, may serve it."""
+    return ladder if ladder.compiles else None
+
+
 def run_session(
     workshop: Workshop,
     session: Session,
@@ -166,6 +171,7 @@ def run_session(
                 if looks_into_builds(session.header)
                 else None
             ),
+            rebuilder=None if is_counted(session.header) else rebuilder_of(workshop.ladder),
             anchored=not is_counted(session.header),
         )
     tool = chosen_tool(session.header)

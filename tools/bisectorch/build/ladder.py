@@ -65,7 +65,7 @@ class _Choice:
 class Ladder:
     """Builds of commits, from what the store holds and the routes that are configured.
 
-    Implements ``seams.Provider``; safe to use from several threads at once.
+    Implements ``seams.Provider`` and ``seams.Rebuilder``; safe to use from several threads at once.
 
     Args:
         trees: the tracked files of the history.
@@ -169,6 +169,12 @@ class Ladder:
         """Whether commits are built from source, and by nothing else."""
         return self._recipe is not None and self._wheels is None and self._base is None
 
+    def rebuild_quote(self, commit: Commit, salt: int) -> Quote:
+        """The expected cost of ``rebuild``, where there is a source route; no work is done."""
+        key = salted_key(salt, commit.sha, self._source_key(commit))
+        is_there = self._store.about(key) is not None
+        return plan.rebuild_quote(commit.sha, is_there, self._learned.seconds())
+
     def rebuild(self, commit: Commit, salt: int) -> Build:
         """The commit built from source once more, in the layout of ``salt``; kept in the store.
 
@@ -179,7 +185,7 @@ class Ladder:
             raise Unbuildable("no source route is configured, so nothing can be built again")
         started = time.monotonic()
         interpreter = self._target()
-        key = salted_key(salt, self._source_key(commit))
+        key = salted_key(salt, commit.sha, self._source_key(commit))
         name = f"{self._recipe.builder_name(interpreter)}-salted"
         builder = SaltedBuilder(self._store.root / "builders" / name, self._recipe, self._is_python)
         made: list[str] = []
@@ -187,6 +193,7 @@ class Ladder:
         def make(tree: Path) -> None:
             every = self._trees.files(commit.sha)
             builder.build(salt, commit.sha, every, tree, self._store.log_path(key), self._say)
+            self._learned.add(plan.SALTED, time.monotonic() - started)
             made.append(key)
 
         tree = self._store.make(key, make, facts(salt, commit.sha))
@@ -194,10 +201,11 @@ class Ladder:
             sha=commit.sha,
             route=Route.SOURCE if made else Route.CACHED,
             tree=str(tree),
-            python=str(self._python),
+            python=str(self._runner),
             environment=self._environment,
             key=key,
             seconds=time.monotonic() - started if made else 0.0,
+            salt=salt,
         )
 
     def release(self) -> None:

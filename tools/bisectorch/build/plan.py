@@ -18,6 +18,7 @@ DOWNLOAD = "download"
 UNPACK = "unpack"
 SOURCE_FROM_NOTHING = "source nothing"
 SOURCE_STEP = "source step"
+SALTED = "salted"
 
 FIRST_GUESS_SECONDS = {
     OVERLAY: 0.3,
@@ -65,3 +66,11 @@ def quote(sha: str, situation: Situation, learned: Mapping[str, Sequence[float]]
     if not kinds:
         return Quote(sha, Route.CACHED, 0.0)
     return Quote(sha, ROUTES[kinds[-1]], sum(expected_seconds(kind, learned) for kind in kinds))
+
+
+def rebuild_quote(sha: str, is_there: bool, learned: Mapping[str, Sequence[float]]) -> Quote:
+    """What one more build of ``sha`` will cost: as others did, else as one from nothing does."""
+    if is_there:
+        return Quote(sha, Route.CACHED, 0.0)
+    kind = SALTED if learned.get(SALTED) else SOURCE_FROM_NOTHING
+    return Quote(sha, Route.SOURCE, expected_seconds(kind, learned))

@@ -91,9 +91,12 @@ def padding_bytes(salt: int) -> int:
     return ALIGNMENT_BYTES * (1 + int.from_bytes(digest[:8], "big") % places)
 
 
-def salted_key(salt: int, key: str) -> str:
-    """The store's key of the build of ``key`` in the layout of ``salt``."""
-    return hashlib.sha256(f"salted {salt} {padding_bytes(salt)} {key}".encode()).hexdigest()
+def salted_key(salt: int, sha: str, key: str) -> str:
+    """The store's key of a commit's build in the layout of ``salt``; ``key`` is its native key.
+
+    Commits that share their native files do not share such a build, which holds all files.
+    """
+    return hashlib.sha256(f"salted {salt} {padding_bytes(salt)} {sha} {key}".encode()).hexdigest()
 
 
 def facts(salt: int, sha: str) -> Mapping[str, object]:

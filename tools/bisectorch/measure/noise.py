@@ -6,8 +6,9 @@ Everything here works on natural logarithms, in which a relative change is a dif
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from bisectorch.model import Noise, Run
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+BuildName = TypeVar("BuildName", bound=Hashable)
+"""What tells builds apart, as the caller likes."""
 
 QUIET_BAND = (0.1, 0.5)
 """The part of a run's averaged samples, counted from the lowest, that makes its level.
@@ -100,24 +103,26 @@ def logs(values: Sequence[float]) -> Array:
     return result
 
 
-def free_of_blocks(runs_by_commit: Mapping[str, Sequence[Run]]) -> dict[str, tuple[float, ...]]:
+def free_of_blocks(
+    runs_by_build: Mapping[BuildName, Sequence[Run]],
+) -> dict[BuildName, tuple[float, ...]]:
     """The log values of all runs of one workload, freed of the effects of their blocks.
 
-    The model is additive, log value = commit + block + noise, fitted by least squares with Huber
-    weights (Huber, Robust Statistics, 1981), so a wild run moves neither its commit nor its block.
+    The model is additive, log value = build + block + noise, fitted by least squares with Huber
+    weights (Huber, Robust Statistics, 1981), so a wild run moves neither its build nor its block.
     Block effects are taken to average zero over the runs of every set of blocks that shared
-    commits link together; sets that nothing links keep their own heights. Fitting the blocks
-    shrinks the residuals, so those of a linked set of N runs, C commits and B blocks are scaled
-    by sqrt((N - C) / (N - C - B + 1)): about its commits, their spread then is the noise of one
+    builds link together; sets that nothing links keep their own heights. Fitting the blocks
+    shrinks the residuals, so those of a linked set of N runs, C builds and B blocks are scaled
+    by sqrt((N - C) / (N - C - B + 1)): about its builds, their spread then is the noise of one
     run. Runs outside any block, and runs alone in theirs, say nothing about a block and come
     back as plain logarithms.
 
     Returns:
-        For each commit its values, in the order of its runs.
+        For each build its values, in the order of its runs.
     """
-    commits = list(runs_by_commit)
-    owner = np.array([i for i, c in enumerate(commits) for _ in runs_by_commit[c]], dtype=np.intp)
-    runs = [run for commit in commits for run in runs_by_commit[commit]]
+    builds = list(runs_by_build)
+    owner = np.array([i for i, b in enumerate(builds) for _ in runs_by_build[b]], dtype=np.intp)
+    runs = [run for build in builds for run in runs_by_build[build]]
     freed = logs([run.value for run in runs])
     names = [run.block for run in runs]
     sizes: dict[str, int] = {}
@@ -128,25 +133,25 @@ def free_of_blocks(runs_by_commit: Mapping[str, Sequence[Run]]) -> dict[str, tup
     if inside.size:
         block = np.array([index[names[i]] for i in inside], dtype=np.intp)
         freed[inside] = _without_block_effects(freed[inside], owner[inside], block)
-    result: dict[str, tuple[float, ...]] = {}
+    result: dict[BuildName, tuple[float, ...]] = {}
     start = 0
-    for commit in commits:
-        stop = start + len(runs_by_commit[commit])
-        result[commit] = tuple(freed[start:stop].tolist())
+    for build in builds:
+        stop = start + len(runs_by_build[build])
+        result[build] = tuple(freed[start:stop].tolist())
         start = stop
     return result
 
 
-def _without_block_effects(y: Array, commit: Indices, block: Indices) -> Array:
-    commit = np.unique(commit, return_inverse=True)[1].astype(np.intp)
-    n_commits, n_blocks = int(commit.max()) + 1, int(block.max()) + 1
-    linked_set = _linked_sets(commit, block, n_commits, n_blocks)
+def _without_block_effects(y: Array, build: Indices, block: Indices) -> Array:
+    build = np.unique(build, return_inverse=True)[1].astype(np.intp)
+    n_builds, n_blocks = int(build.max()) + 1, int(block.max()) + 1
+    linked_set = _linked_sets(build, block, n_builds, n_blocks)
     n_sets = int(linked_set.max()) + 1
-    if n_commits <= n_blocks:
-        fit = _TwoWayFit(commit, block, n_commits, n_blocks, linked_set)
+    if n_builds <= n_blocks:
+        fit = _TwoWayFit(build, block, n_builds, n_blocks, linked_set)
     else:
-        fit = _TwoWayFit(block, commit, n_blocks, n_commits, linked_set)
-    freedom = max(1, len(y) - n_commits - n_blocks + n_sets)
+        fit = _TwoWayFit(block, build, n_blocks, n_builds, linked_set)
+    freedom = max(1, len(y) - n_builds - n_blocks + n_sets)
     weights = np.ones_like(y)
     fitted = np.zeros_like(y)
     for _ in range(MOST_REWEIGHTINGS):
@@ -158,17 +163,15 @@ def _without_block_effects(y: Array, commit: Indices, block: Indices) -> Array:
         if np.abs(fitted - before).max() <= 0.01 * scale or scale <= 1e-12:
             break
         weights = np.minimum(1.0, HUBER_LIMIT * scale / np.maximum(residuals, 1e-300))
-    commit_effect, block_effect = (
-        (kept, eliminated) if n_commits <= n_blocks else (eliminated, kept)
-    )
+    build_effect, block_effect = (kept, eliminated) if n_builds <= n_blocks else (eliminated, kept)
     freed = np.empty_like(y)
     for number in range(n_sets):
         mine = linked_set == number
-        spare = int(mine.sum()) - len(np.unique(commit[mine]))
+        spare = int(mine.sum()) - len(np.unique(build[mine]))
         left = spare - len(np.unique(block[mine])) + 1
         height = float(block_effect[block[mine]].mean())
         inflation = math.sqrt(spare / left) if left > 0 else 1.0  # none left: all residuals are 0
-        freed[mine] = commit_effect[commit[mine]] + height + inflation * (y[mine] - fitted[mine])
+        freed[mine] = build_effect[build[mine]] + height + inflation * (y[mine] - fitted[mine])
     return freed
 
 
@@ -218,9 +221,9 @@ class _TwoWayFit:
         return kept, eliminated
 
 
-def _linked_sets(commit: Indices, block: Indices, n_commits: int, n_blocks: int) -> Indices:
+def _linked_sets(build: Indices, block: Indices, n_builds: int, n_blocks: int) -> Indices:
     """For each run the number of the linked set it belongs to, 0 upwards."""
-    parent = list(range(n_commits + n_blocks))
+    parent = list(range(n_builds + n_blocks))
 
     def root(node: int) -> int:
         while parent[node] != node:
@@ -228,9 +231,9 @@ def _linked_sets(commit: Indices, block: Indices, n_commits: int, n_blocks: int)
             node = parent[node]
         return node
 
-    for c, b in zip(commit.tolist(), block.tolist(), strict=True):
-        parent[root(c)] = root(n_commits + b)
-    roots = [root(c) for c in commit.tolist()]
+    for c, b in zip(build.tolist(), block.tolist(), strict=True):
+        parent[root(c)] = root(n_builds + b)
+    roots = [root(c) for c in build.tolist()]
     return np.unique(roots, return_inverse=True)[1].astype(np.intp)
 
 
@@ -239,19 +242,19 @@ MOST_HALVED = 2000
 
 
 def within_and_between(
-    runs_by_commit: Mapping[str, Sequence[Run]],
-    freed: Mapping[str, Sequence[float]] | None = None,
+    runs_by_build: Mapping[BuildName, Sequence[Run]],
+    freed: Mapping[BuildName, Sequence[float]] | None = None,
 ) -> Noise:
     """Both noise levels of one workload, by the method of moments; zeros when nothing tells.
 
     Within: the level from a run's even samples against that from its odd ones; their squared
     difference over four estimates the variance of the level from all. Between: what the variance
-    of runs about their commit, free of blocks, has beyond it. ``freed`` are the values of
+    of runs about their build, free of blocks, has beyond it. ``freed`` are the values of
     ``free_of_blocks`` where they are known already.
     """
     sampled = [
         run
-        for runs in runs_by_commit.values()
+        for runs in runs_by_build.values()
         for run in runs
         if len(run.samples) >= 4 and min(run.samples) > 0
     ]
@@ -262,7 +265,7 @@ def within_and_between(
     within = _mean_square(halves) / 4.0
     deviations: list[float] = []
     freedom = 0
-    for values in (free_of_blocks(runs_by_commit) if freed is None else freed).values():
+    for values in (free_of_blocks(runs_by_build) if freed is None else freed).values():
         if len(values) > 1:
             mean = math.fsum(values) / len(values)
             deviations += [value - mean for value in values]
@@ -271,7 +274,9 @@ def within_and_between(
     return Noise(math.sqrt(within), math.sqrt(max(0.0, total - within)))
 
 
-def between_builds(runs_by_build: Mapping[str, Sequence[Run]]) -> tuple[tuple[float, ...], float]:
+def between_builds(
+    runs_by_build: Mapping[BuildName, Sequence[Run]],
+) -> tuple[tuple[float, ...], float]:
     """Several builds of one commit: each one's mean log value, and how far builds spread.
 
     The spread is the standard deviation of the means, less what the runs alone make of it (method

@@ -109,10 +109,24 @@ def observations(
     for seat in seats:
         if seat.fault is not None:
             yield Observation(
-                workload.name, seat.build.sha, seat.fault.outcome, (), seat.fault.reason, purpose
+                workload.name,
+                seat.build.sha,
+                seat.fault.outcome,
+                (),
+                seat.fault.reason,
+                purpose,
+                seat.build.salt,
             )
         else:
             run = Run(
                 value_of[id(seat)], block, seat.samples, seat.number, started_seconds, seconds
             )
-            yield Observation(workload.name, seat.build.sha, Outcome.MEASURED, (run,), "", purpose)
+            yield Observation(
+                workload.name,
+                seat.build.sha,
+                Outcome.MEASURED,
+                (run,),
+                "",
+                purpose,
+                seat.build.salt,
+            )

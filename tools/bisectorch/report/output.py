@@ -86,8 +86,8 @@ def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str,
     """What happened, to which commit, what came of it, and the rest."""
     if isinstance(event, BuildEvent):
         outcome = event.route.value if event.route else "failed"
-        cost = wording.duration(event.seconds)
-        return "build", short(event.sha), outcome, f"{cost}  {event.reason}".rstrip()
+        detail = wording.duration(event.seconds), wording.which_build(event.salt), event.reason
+        return "build", short(event.sha), outcome, "  ".join(filter(None, detail))
     if isinstance(event, SideBranch):
         commits = wording.count(len(event.line) - 1, "commit")
         return "descend", short(event.merge), commits, event.workload
@@ -98,8 +98,8 @@ def _event(event: Event, workloads: dict[str, Workload]) -> tuple[str, str, str,
         return "trace", short(event.sha), f"{files} executed", event.workload
     if isinstance(event, Explanation):
         what = "nothing" if event.reason else wording.share(event.explained)
-        detail = event.reason or ", ".join(cause.name for cause in event.causes[:3])
-        return "explain", short(event.child), f"{what} explained", f"{event.workload}  {detail}"
+        why = event.reason or ", ".join(cause.name for cause in event.causes[:3])
+        return "explain", short(event.child), f"{what} explained", f"{event.workload}  {why}"
     if isinstance(event, Conditions):
         return "conditions", "", "", ", ".join(f"{k} {v}" for k, v in event.facts.items())
     if isinstance(event, MachineState):
@@ -119,5 +119,6 @@ def _observation(event: Observation, workloads: dict[str, Workload]) -> tuple[st
     result = event.outcome.value
     if event.runs:
         result = wording.quantities([run.value for run in event.runs], known.unit if known else "")
-    detail = f"{event.workload}  {event.reason}".rstrip()
+    said = event.workload, wording.which_build(event.salt), event.reason
+    detail = "  ".join(filter(None, said))
     return event.purpose.value, short(event.sha), result, detail

@@ -49,6 +49,9 @@ BLOCK_BYTES = 16 << 20
 _NO_PRIOR = b',"prior":1.0}'
 """How a commit ends of which nothing was said beforehand; in a text the marks would be escaped."""
 
+_NO_SALT = b',"salt":0}'
+"""How an event of a commit's usual build ends; likewise."""
+
 _SAMPLES = re.compile(rb'"samples":\[[^\]]*\],?')
 """A run's samples as we write them; inside a text the quotation marks would be escaped."""
 
@@ -435,7 +438,7 @@ def _encode(line: _Head | _Line) -> bytes:
     except UnicodeEncodeError:
         # Git's paths and a process's last words need not be UTF-8; JSON must be.
         encoded = _encoder.encode(_valid_text(msgspec.to_builtins(line)))
-    return encoded.replace(_NO_PRIOR, b"}") + b"\n"
+    return encoded.replace(_NO_PRIOR, b"}").replace(_NO_SALT, b"}") + b"\n"
 
 
 def _valid_text(value: object) -> object:

@@ -74,7 +74,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Result:
-    """What one probe says of one commit."""
+    """What one probe says of one build of one commit; ``reason`` says which, if not the usual."""
 
     sha: str
     outcome: str
@@ -124,7 +124,7 @@ def _lines(session: Session) -> Iterator[_Line]:
             block = None
         if isinstance(event, BuildEvent):
             outcome = event.route.value if event.route else "could not be built"
-            result = Result(event.sha, outcome, reason=event.reason)
+            result = Result(event.sha, outcome, reason=_reason(event))
             yield "build", "", (result,), event.seconds
         elif isinstance(event, SideBranch):
             inside = f"{len(event.line) - 1} commits inside"
@@ -152,12 +152,16 @@ def _block(event: Observation) -> str:
     return event.runs[0].block.rpartition(".")[0] if event.runs else ""
 
 
+def _reason(event: BuildEvent | Observation) -> str:
+    return ": ".join(filter(None, (wording.which_build(event.salt), event.reason)))
+
+
 def _measured(block: _Open) -> _Line:
-    by_sha: dict[str, list[Observation]] = {}
+    by_build: dict[tuple[str, int], list[Observation]] = {}
     for event in block.seen:
-        by_sha.setdefault(event.sha, []).append(event)
+        by_build.setdefault((event.sha, event.salt), []).append(event)
     results = []
-    for sha, seen in by_sha.items():
+    for (sha, _), seen in by_build.items():
         values = [run.value for event in seen for run in event.runs]
         broken = next((e for e in seen if e.outcome is not Outcome.MEASURED), None)
         outcome = broken.outcome if broken is not None and not values else Outcome.MEASURED
@@ -167,7 +171,7 @@ def _measured(block: _Open) -> _Line:
                 outcome.value,
                 statistics.median(values) if values else None,
                 len(values),
-                broken.reason if broken is not None else "",
+                _reason(broken or seen[0]),
             )
         )
     seconds = sum(run.seconds for event in block.seen for run in event.runs)

@@ -69,6 +69,11 @@ def _when(seconds: float, form: str) -> str:
         return "–"
 
 
+def which_build(salt: int) -> str:
+    """Of a commit's builds, in words; nothing for the usual one."""
+    return f"build {salt + 1}" if salt else ""
+
+
 def duration(seconds: float) -> str:
     """How long something took, in the largest two units that say something."""
     if not math.isfinite(seconds):

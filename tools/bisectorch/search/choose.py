@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bisectorch.model import Evidence, Purpose
-from bisectorch.search.posterior import Array, Beliefs
+from bisectorch.search.likelihood import Array, Data
+from bisectorch.search.posterior import Beliefs
 from bisectorch.search.questions import Questions, entropy, read
 
 RUNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -18,6 +19,10 @@ KNOTS = np.linspace(0.0, 1.0, 5)
 CONSIDERED = 256
 UNIFORM_SHARE = 0.1
 LEAST_GAIN = 1e-5
+MOST_BUILDS = 8
+"""So many builds of one commit have told what builds can tell."""
+RESERVED_RUNS = 5
+"""What must be left of a budget beside a fresh build: a run of it and two rounds to confirm."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Option:
     Attributes:
         position: the commit.
         runs: how many runs of it are best.
-        purpose: SEARCH for a new commit, REPEAT for a measured one.
+        purpose: SEARCH for a new commit, REPEAT for a measured one, REBUILD for a fresh build
+            of a measured one.
         gain: the expected gain, in nats.
         seconds: what it costs.
     """
@@ -49,6 +55,23 @@ def open_positions(evidence: Evidence, left: int, right: int) -> npt.NDArray[np.
     inside = np.arange(left + 1, right, dtype=np.intp)
     broken = [x for x in evidence.failed if left < x < right]
     return np.setdiff1d(inside, np.asarray(broken, dtype=np.intp)) if broken else inside
+
+
+def rebuild_quotes(evidence: Evidence, data: Data) -> Array:
+    """What one more build of each measured commit would cost, in seconds, shape (M,).
+
+    Infinite where it cannot be built again, where the budget would not pay for it, and where
+    there are ``MOST_BUILDS`` already.
+    """
+    quotes = np.full(data.positions.size, np.inf)
+    if len(evidence.rebuild_seconds) != evidence.size:
+        return quotes
+    quotes = np.asarray(evidence.rebuild_seconds, dtype=float)[data.positions]
+    quotes[data.builds >= MOST_BUILDS] = np.inf
+    if evidence.budget_seconds is not None:
+        left = evidence.budget_seconds - evidence.spent_seconds
+        quotes[quotes > left - RESERVED_RUNS * evidence.run_seconds] = np.inf
+    return quotes
 
 
 def grid_targets(
@@ -126,15 +149,19 @@ class Chooser:
         self.quiet = quiet
         self.located = located
         self.quotes = np.asarray(evidence.build_seconds, dtype=float)
+        self.rebuild_quotes = rebuild_quotes(evidence, beliefs.data)
         self.questions = Questions(beliefs, located)
 
     def best(self, batch: int) -> list[Option]:
         """At most ``batch`` options, best first, none made useless by those before it."""
-        options = self._repeats() + self._splits(batch)
+        options = self._again() + self._splits(batch)
         options = [o for o in options if o.gain > LEAST_GAIN]
         options.sort(key=lambda o: (-o.rate, o.position))
         if not options:
             return []
+        # One fresh build at a time: what it tells may spare the next.
+        fresh = [o for o in options if o.purpose is Purpose.REBUILD]
+        options = [o for o in options if o not in fresh[1:]]
         floor = 0.15 * options[0].rate
         return [o for o in options[:batch] if o.rate >= floor]
 
@@ -153,41 +180,66 @@ class Chooser:
         kept: npt.NDArray[np.intp] = places[np.union1d(even, cheap)]
         return kept
 
-    def _repeats(self) -> list[Option]:
-        """More runs of measured commits whose stretch is still asked about."""
+    def _again(self) -> list[Option]:
+        """More of measured commits whose stretch is still asked about: runs, or a fresh build."""
         b = self.beliefs
         counts = b.data.counts
         asked = ~self.quiet & ~self.located
         able = np.concatenate((asked, [False])) | np.concatenate(([False], asked))
-        able &= counts < self.most_runs
+        able &= (counts < self.most_runs) | np.isfinite(self.rebuild_quotes)
         chosen = np.flatnonzero(able)
         if not chosen.size:
             return []
         masses = self.questions.of_measured(chosen)
         kept = np.sort(np.argsort(-entropy(masses.sum(axis=2)), kind="stable")[:ASKED])
         chosen, gains = chosen[kept], self.questions.gains(masses[kept])
-        variance = b.sigma**2
         found = []
         for i, row in zip(chosen.tolist(), gains, strict=True):
-            n = int(counts[i])
-            least = max(1, n // 4)
-            runs = np.array(sorted({least, *[r for r in RUNS if r >= least]}))
-            runs = np.minimum(runs, self.most_runs - n)
-            known = 1 / (b.build_variance + variance / n)
-            then = 1 / (b.build_variance + variance / (n + runs))
-            told = read(row, 1 / np.maximum(then - known, 1e-12), variance)
-            seconds = runs * self.run_seconds
-            best = int(np.argmax(told / seconds))
-            found.append(
-                Option(
-                    int(b.data.positions[i]),
-                    int(runs[best]),
-                    Purpose.REPEAT,
-                    float(told[best]),
-                    float(seconds[best]),
-                )
-            )
+            options = [self._repeat(i, row)] if counts[i] < self.most_runs else []
+            if np.isfinite(self.rebuild_quotes[i]):
+                options.append(self._rebuild(i, row))
+            found.append(max(options, key=lambda option: option.rate))
         return found
+
+    def _repeat(self, i: int, row: Array) -> Option:
+        """More runs of the build of commit ``i`` that has the fewest."""
+        b = self.beliefs
+        variance = b.sigma**2
+        n = int(b.data.counts[i])
+        fewest = int(b.data.build_counts[b.data.fewest[i]])
+        least = max(1, n // 4)
+        runs = np.array(sorted({least, *[r for r in RUNS if r >= least]}))
+        runs = np.minimum(runs, self.most_runs - n)
+        precision = 1 / (b.build_variance + variance / b.data.build_counts)
+        known = float(b.data.of_commits(precision)[i])
+        others = known - 1 / (b.build_variance + variance / fewest)
+        then = others + 1 / (b.build_variance + variance / (fewest + runs))
+        told = read(row, 1 / np.maximum(then - known, 1e-12), variance)
+        seconds = runs * self.run_seconds
+        best = int(np.argmax(told / seconds))
+        return Option(
+            int(b.data.positions[i]),
+            int(runs[best]),
+            Purpose.REPEAT,
+            float(told[best]),
+            float(seconds[best]),
+        )
+
+    def _rebuild(self, i: int, row: Array) -> Option:
+        """One more build of commit ``i``: its level once more, with a build effect of its own."""
+        b = self.beliefs
+        runs = np.asarray(RUNS)
+        told = read(row, b.build_variance + b.sigma**2 / runs, b.sigma**2)
+        seconds = float(self.rebuild_quotes[i]) + runs * self.run_seconds
+        best = int(np.argmax(told / seconds))
+        return Option(
+            int(b.data.positions[i]),
+            # As with a new commit, further runs can follow.
+            max(1, RUNS[best] // 3),
+            Purpose.REBUILD,
+            float(told[best]),
+            float(seconds[best]),
+        )
 
     def _splits(self, batch: int) -> list[Option]:
         """New commits inside the gaps that are still asked about."""

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from bisectorch.model import Evidence, Step
-from bisectorch.search.choose import open_positions
-from bisectorch.search.posterior import Array, Beliefs
+from bisectorch.search.choose import open_positions, rebuild_quotes
+from bisectorch.search.likelihood import Array
+from bisectorch.search.posterior import Beliefs
 
 PAIR_SHAPE = 5.0
 FRESH_ODDS = 4.0
@@ -96,7 +97,8 @@ def locate(
         dtype=bool,
     )
     sure = beliefs.relevant >= 1 - doubt
-    blurred = _blurred(beliefs, closed & ~sure, smallest, doubt, most_runs)
+    final = ~np.isfinite(rebuild_quotes(evidence, beliefs.data))
+    blurred = _blurred(beliefs, closed & ~sure, final, smallest, doubt, most_runs)
     found = [
         _located(gaps, beliefs, evidence, confidence, bool(closed[gaps[0]]))
         for gaps in [*((g,) for g in np.flatnonzero(sure).tolist()), *blurred]
@@ -138,16 +140,28 @@ def _located(
 def _blurred(
     beliefs: Beliefs,
     closed: npt.NDArray[np.bool_],
+    final: npt.NDArray[np.bool_],
     smallest: float,
     doubt: float,
     most_runs: int,
 ) -> list[tuple[int, ...]]:
-    """Neighbouring gaps of which one holds a step, and no more runs can tell which.
+    """Neighbouring gaps of which one holds a step, and no more runs or builds can tell which.
 
-    The commits between them have been run until only their build effects count.
+    The commits between them have been run until only their build effects count, and will not be
+    built again.
+
+    Args:
+        beliefs: what the runs say of M commits.
+        closed: for each gap whether it holds nothing to measure and no located step, (M-1,).
+        final: for each commit whether it gets no more builds, shape (M,).
+        smallest: the smallest relevant step, as a log ratio.
+        doubt: the doubt allowed that there is a step.
+        most_runs: no commit gets more runs.
     """
-    counts = beliefs.data.counts
-    told = (beliefs.sigma**2 / counts <= BLUR * beliefs.build_variance) | (counts >= most_runs)
+    data = beliefs.data
+    fewest = data.build_counts[data.fewest]
+    told = (beliefs.sigma**2 / fewest <= BLUR * beliefs.build_variance) | (data.counts >= most_runs)
+    told &= final
     mean = beliefs.level_mean
     groups: list[tuple[int, ...]] = []
     start = 0
@@ -225,6 +239,8 @@ def detection_limit(
         smallest: the smallest relevant step, as a log ratio.
         confidence: of the statement.
         most_runs: commits with so many runs are not named as weak.
+
+    A mean's precision is the sum over a commit's builds, each with an effect of its own.
     """
     data = beliefs.data
     taken = np.zeros(data.positions.size - 1, dtype=bool)
@@ -243,9 +259,12 @@ def detection_limit(
     masses = beliefs.masses
 
     def errors(counts: Array) -> tuple[Array, Array]:
-        own = 1 / (
-            np.square(beliefs.build_deviations)[:, None]
-            + np.square(beliefs.sigmas)[:, None] / counts
+        own = data.of_commits(
+            1
+            / (
+                np.square(beliefs.build_deviations)[:, None]
+                + np.square(beliefs.sigmas)[:, None] / counts
+            )
         )
         left_mass = np.maximum(own @ left.T, 1e-300)
         right_mass = np.maximum(own @ right.T, 1e-300)
@@ -253,7 +272,7 @@ def detection_limit(
         difference = value @ left.T / left_mass - value @ right.T / right_mass
         return np.abs(difference), np.sqrt(1 / left_mass + 1 / right_mass)
 
-    difference, deviation = errors(data.counts.astype(float))
+    difference, deviation = errors(data.build_counts.astype(float))
     jump = np.where(taken, 0.0, beliefs.jump)
     spread = np.maximum(beliefs.effect_deviation, 1e-12)
 
@@ -275,8 +294,8 @@ def detection_limit(
     worth = np.full(data.counts.size, -1.0)
     for i in np.flatnonzero(data.counts < most_runs).tolist():
         more = max(1, int(data.counts[i]) // 3)
-        counts = data.counts.astype(float)
-        counts[i] += more
+        counts = data.build_counts.astype(float)
+        counts[data.fewest[i]] += more
         saved = masses @ (np.square(deviation) - np.square(errors(counts)[1]))
         worth[i] = float(saved @ hidden) / more
     order = np.argsort(-worth, kind="stable").tolist()

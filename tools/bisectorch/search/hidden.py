@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from bisectorch.model import Evidence, Probe, Purpose
 from bisectorch.search.choose import open_positions
 from bisectorch.search.culprits import Located
-from bisectorch.search.posterior import Array, Beliefs
+from bisectorch.search.likelihood import Array
+from bisectorch.search.posterior import Beliefs
 
 CLEAR = 4.75
 """A step that is so many times the noise is told by one run."""

@@ -15,53 +15,27 @@ forward-backward; Lange, Little and Taylor (JASA 84, 1989) for Student t as robu
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bisectorch.model import Evidence, Posterior
-
-Array = npt.NDArray[np.float64]
+from bisectorch.search.likelihood import (
+    Array,
+    Data,
+    build_deviations,
+    centres,
+    levels_about,
+    likelihoods,
+    new_level,
+    scales_about,
+    spread,
+)
 
 EXPECTED_STEPS = 0.25
-LEVEL_SCALE = 0.25
-USUAL_SIGMA = 0.015
-LEAST_SIGMA = 1e-6
-USUAL_BUILD = 0.01
-SHAPES = ((4.0, 0.25), (40.0, 0.75))
-ONE_BUILD = ((0.0, 1.0),)
-BUILD_RATIOS = ((0.0, 0.92), (0.35, 0.04), (1.0, 0.03), (2.5, 0.01))
-"""Deviations of build effects, in the smaller of the noise and the usual build effect, and how
-plausible they are before a build has been repeated."""
-REBUILT = ((0.6, 0.25), (1.0, 0.5), (1.6, 0.25))
-"""The same where builds were repeated: in what was measured then."""
-SIGMA_POINTS = 7
-GRID_POINTS = 220
 LEAST_WEIGHT = 1e-9
 NEGLIGIBLE = 2e-3
-CHUNK = 8
-
-
-@dataclass(frozen=True)
-class Data:
-    """The finite runs of every measured commit, by position.
-
-    Attributes:
-        positions: the M measured positions, ascending.
-        counts: the number of runs of each.
-        starts: where each commit's runs begin in ``runs``.
-        runs: logarithms of all runs, commit after commit, each commit's in ascending order.
-        centres: each commit's median.
-    """
-
-    positions: npt.NDArray[np.intp]
-    counts: npt.NDArray[np.intp]
-    starts: npt.NDArray[np.intp]
-    runs: Array
-    centres: Array
 
 
 @dataclass(frozen=True)
@@ -150,26 +124,6 @@ class Beliefs:
         return deviation
 
 
-def gather(values: Mapping[int, tuple[float, ...]]) -> Data:
-    """The finite runs of ``values``; positions without one are left out."""
-    kept = []
-    for position in sorted(values):
-        runs = np.sort(np.asarray(values[position], dtype=float))
-        runs = runs[np.isfinite(runs)]
-        if runs.size:
-            kept.append((position, runs))
-    counts = np.array([runs.size for _, runs in kept], dtype=np.intp)
-    return Data(
-        positions=np.array([position for position, _ in kept], dtype=np.intp),
-        counts=counts,
-        starts=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp)
-        if kept
-        else np.zeros(0, dtype=np.intp),
-        runs=np.concatenate([runs for _, runs in kept]) if kept else np.zeros(0),
-        centres=np.array([float(np.median(runs)) for _, runs in kept]),
-    )
-
-
 def cumulative(weights: tuple[float, ...], size: int) -> Array:
     """Sums of the candidates' weights up to each position; the baseline's counts as nothing."""
     raw = np.asarray(weights, dtype=float) if len(weights) == size else np.ones(size)
@@ -197,18 +151,12 @@ def believe(
         one_build: all commits share one native build, so there is no noise between builds.
         build_sigma: the standard deviation of build effects, where rebuilds have shown it.
     """
-    guess, freedom = _spread(data)
-    builds: tuple[tuple[float, float], ...]
-    if one_build:
-        builds = ONE_BUILD
-    elif build_sigma is not None:
-        builds = tuple((build_sigma * ratio, mass) for ratio, mass in REBUILT)
-    else:
-        builds = tuple((min(guess, USUAL_BUILD) * ratio, mass) for ratio, mass in BUILD_RATIOS)
-    scales, scale_prior = _scales(guess, freedom)
-    grid, spacing = _grid(data, guess)
-    slab = _slab(grid, spacing, data)
-    likelihood, prior, hyper = _likelihoods(data, grid, spacing, scales, scale_prior, builds)
+    guess, freedom = spread(data)
+    builds = build_deviations(data, guess, one_build=one_build, build_sigma=build_sigma)
+    scales, scale_prior = scales_about(guess, freedom)
+    grid, spacing = levels_about(data, guess)
+    slab = new_level(grid, spacing, data)
+    likelihood, prior, hyper = likelihoods(data, grid, spacing, scales, scale_prior, builds)
     total = float(weight_sums[-1]) or 1.0
     shares = np.diff(weight_sums[data.positions]) / total
     chance = -np.expm1(-EXPECTED_STEPS * shares)
@@ -245,7 +193,7 @@ def believe(
         data=data,
         grid=grid,
         spacing=spacing,
-        centres=_centres(data, sigma),
+        centres=centres(data, sigma, float(weight @ np.square(hyper[:, 2]))),
         chain=Chain(weight, slab, chance, likelihood, ahead, behind, below, above),
         level=level.sum(axis=1),
         jump=(scale * right_sum).sum(axis=1),
@@ -293,159 +241,6 @@ def summarise(beliefs: Beliefs | None, evidence: Evidence, weight_sums: Array) -
         sigma=beliefs.sigma,
         expected_steps=float(beliefs.relevant.sum()),
     )
-
-
-def _centres(data: Data, sigma: float) -> Array:
-    """One step from each commit's median towards its mean, runs weighted by their distance."""
-    z = (data.runs - np.repeat(data.centres, data.counts)) / max(3 * sigma, 1e-12)
-    weights = 1 / (1 + np.square(z))
-    total = np.add.reduceat(weights * data.runs, data.starts)
-    centres: Array = total / np.add.reduceat(weights, data.starts)
-    return centres
-
-
-def _spread(data: Data) -> tuple[float, float]:
-    """A robust first guess of a run's standard deviation, and its degrees of freedom."""
-    freedom = float((data.counts - 1).sum())
-    if freedom < 1:
-        return USUAL_SIGMA, 0.0
-    means = np.add.reduceat(data.runs, data.starts) / data.counts
-    several = np.repeat(data.counts, data.counts) > 1
-    stretch = np.repeat(np.sqrt(data.counts / np.maximum(data.counts - 1, 1)), data.counts)
-    residuals = np.abs((data.runs - np.repeat(means, data.counts)) * stretch)[several]
-    robust = float(np.median(residuals)) / 0.6745
-    plain = float(np.sqrt(np.square(residuals).mean()))
-    guess = min(plain, max(robust, plain / 3))
-    # With little to go on the usual spread has a say, as two further degrees of freedom would.
-    guess = (
-        float(
-            np.exp(
-                (freedom * np.log(max(guess, LEAST_SIGMA)) + 2 * np.log(USUAL_SIGMA))
-                / (freedom + 2)
-            )
-        )
-        if freedom < 6
-        else guess
-    )
-    return max(guess, LEAST_SIGMA), freedom
-
-
-def _scales(guess: float, freedom: float) -> tuple[Array, Array]:
-    """Candidate noise scales around the guess, and their prior masses."""
-    width = min(0.5, 1.0 / np.sqrt(2.0 * max(freedom, 2.0)))
-    offsets = np.linspace(-2.7, 2.7, SIGMA_POINTS) * width
-    scales: Array = guess * np.exp(offsets)
-    prior = np.exp(-0.5 * np.square(np.log(scales / USUAL_SIGMA) / 1.5))
-    prior = np.maximum(prior, 1e-12)
-    return scales, prior / prior.sum()
-
-
-def _grid(data: Data, guess: float) -> tuple[Array, float]:
-    """Levels that the runs make plausible, evenly spaced inside each stretch of them."""
-    # With few runs the median may fall between a wild run and a good one: take every run then.
-    few = data.counts <= 3
-    each = np.repeat(few, data.counts)
-    centres = np.concatenate((data.runs[each], data.centres[~few]))
-    counts = np.concatenate((np.repeat(data.counts, data.counts)[each], data.counts[~few]))
-    reach = 4.5 * guess / np.sqrt(counts) + 1.5 * guess
-    order = np.argsort(centres - reach)
-    lows, highs = (centres - reach)[order], (centres + reach)[order]
-    stretches: list[list[float]] = []
-    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
-        if stretches and low <= stretches[-1][1]:
-            stretches[-1][1] = max(stretches[-1][1], high)
-        else:
-            stretches.append([low, high])
-    extent = sum(high - low for low, high in stretches)
-    finest = 0.8 * guess / np.sqrt(float(data.counts.sum()))
-    spacing = float(
-        max(
-            finest,
-            extent / (GRID_POINTS - len(stretches))
-            if 2 * len(stretches) < GRID_POINTS
-            else extent / GRID_POINTS,
-        )
-    )
-    pieces = []
-    for low, high in stretches:
-        points = max(2, int(np.ceil((high - low) / spacing)) + 1)
-        pieces.append(0.5 * (low + high) + spacing * (np.arange(points) - 0.5 * (points - 1)))
-    return np.concatenate(pieces), spacing
-
-
-def _slab(grid: Array, spacing: float, data: Data) -> Array:
-    """Prior mass of a new level: Student t with 3 degrees of freedom around the middle."""
-    z = (grid - float(np.median(data.centres))) / LEVEL_SCALE
-    density: Array = 0.36755259694786 / LEVEL_SCALE * np.square(1 / (1 + z * z / 3))
-    return density * spacing
-
-
-def _likelihoods(
-    data: Data,
-    grid: Array,
-    spacing: float,
-    scales: Array,
-    scale_prior: Array,
-    builds: tuple[tuple[float, float], ...],
-) -> tuple[Array, Array, Array]:
-    """For each commit and hyperparameter the likelihood of each level, shape (M, H, G).
-
-    Also the hyperparameters' prior masses (H,), and per row the scale, the factor that makes
-    it a normal standard deviation, and the build effects' deviation, (H, 3). A commit's
-    likelihoods are divided by one factor common to all hyperparameters.
-    """
-    squares = np.square(data.runs[:, None] - grid)
-    piece_starts, commit_starts = _pieces(data.counts)
-    logs = []
-    prior = []
-    hyper = []
-    for shape, shape_prior in SHAPES:
-        constant = _log_t_constant(shape)
-        for scale, mass in zip(scales.tolist(), scale_prior.tolist(), strict=True):
-            factors = squares * (1.0 / (shape * scale * scale))
-            np.minimum(factors, 1e30, out=factors)
-            factors += 1.0
-            product = np.log(np.multiply.reduceat(factors, piece_starts, axis=0))
-            total = np.add.reduceat(product, commit_starts, axis=0)
-            total *= -0.5 * (shape + 1)
-            total += (data.counts * (constant - np.log(scale)))[:, None]
-            logs.append(total)
-            prior.append(shape_prior * mass)
-            hyper.append((scale, 1.0 + 0.35 / shape))
-    table = np.stack(logs, axis=1)
-    table -= table.max(axis=(1, 2), keepdims=True)
-    plain = np.exp(np.maximum(table, -700.0))
-    blocks = []
-    for tau, _ in builds:
-        if tau <= 0.0:
-            blocks.append(plain)
-            continue
-        kernel = np.exp(-0.5 * np.square((grid[:, None] - grid) / tau))
-        kernel *= spacing / (tau * 2.5066282746310002)
-        kernel /= np.maximum(kernel.sum(axis=1, keepdims=True), 1.0)
-        blocks.append(plain @ kernel)
-    likelihood = np.concatenate(blocks, axis=1)
-    shapes = np.asarray(hyper)
-    rows = [np.column_stack((shapes, np.full(len(shapes), tau))) for tau, _ in builds]
-    masses = np.concatenate([np.asarray(prior) * mass for _, mass in builds])
-    return likelihood, masses / masses.sum(), np.concatenate(rows)
-
-
-def _pieces(counts: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Cut each commit's runs into pieces whose product cannot overflow."""
-    starts: list[int] = []
-    commits: list[int] = []
-    at = 0
-    for count in counts.tolist():
-        commits.append(len(starts))
-        starts.extend(range(at, at + count, CHUNK))
-        at += count
-    return np.asarray(starts, dtype=np.intp), np.asarray(commits, dtype=np.intp)
-
-
-def _log_t_constant(shape: float) -> float:
-    """The logarithm of the density of a standard Student t at 0."""
-    return math.lgamma((shape + 1) / 2) - math.lgamma(shape / 2) - 0.5 * math.log(shape * math.pi)
 
 
 def _forward(likelihood: Array, slab: Array, chance: Array) -> tuple[Array, Array]:

@@ -15,7 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bisectorch.search.posterior import Array, Beliefs, outside
+from bisectorch.search.likelihood import Array
+from bisectorch.search.posterior import Beliefs, outside
 
 ANSWERS = 3
 """On one side: no relevant step in the stretch, one further off, one in the gap beside."""

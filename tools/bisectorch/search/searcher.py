@@ -20,7 +20,8 @@ from bisectorch.search.culprits import (
     locate,
 )
 from bisectorch.search.hidden import build_cost, gaps_of, hidden_pairs, standing_out
-from bisectorch.search.posterior import Array, Beliefs, believe, cumulative, gather, summarise
+from bisectorch.search.likelihood import Array, gather
+from bisectorch.search.posterior import Beliefs, believe, cumulative, summarise
 
 MOST_RUNS = 200
 EARLY = 0.5
@@ -68,7 +69,7 @@ class BayesSearcher:
         batch = max(1, batch)
         evidence = _cleaned(evidence)
         sums = cumulative(evidence.weights, evidence.size)
-        data = gather(evidence.values)
+        data = gather(evidence.values, evidence.builds)
         beliefs = (
             believe(
                 data,
@@ -242,7 +243,7 @@ class BayesSearcher:
             elif not used & set(pair):
                 used |= set(pair)
                 probes.append(Probe(pair, (option.runs + 1) // 2, Purpose.CONFIRM))
-        kept = [o for o in kept if o.position not in used]
+        kept = [o for o in kept if o.position not in used or o.purpose is Purpose.REBUILD]
         return probes + _grouped(kept)
 
     def _sharpen(self, beliefs: Beliefs, limit: Limit, room: int) -> list[Probe]:
@@ -322,13 +323,9 @@ class BayesSearcher:
 
 def _cleaned(evidence: Evidence) -> Evidence:
     """The evidence without what cannot be used: a commit without a finite run has failed."""
-    values = {
-        x: tuple(y for y in runs if math.isfinite(y))
-        for x, runs in evidence.values.items()
-        if 0 <= x < evidence.size
-    }
-    empty = frozenset(x for x, runs in values.items() if not runs)
-    values = {x: runs for x, runs in values.items() if runs}
+    inside = {x: runs for x, runs in evidence.values.items() if 0 <= x < evidence.size}
+    empty = frozenset(x for x, runs in inside.items() if not any(map(math.isfinite, runs)))
+    values = {x: runs for x, runs in inside.items() if x not in empty}
     return replace(evidence, values=values, failed=(evidence.failed | empty) - values.keys())
 
 
@@ -339,7 +336,7 @@ def _relative(limit: Limit) -> float:
 def _grouped(options: Sequence[Option]) -> list[Probe]:
     """Options as probes: those of one purpose share a probe and its number of runs."""
     probes = []
-    for purpose in (Purpose.SEARCH, Purpose.REPEAT):
+    for purpose in (Purpose.SEARCH, Purpose.REPEAT, Purpose.REBUILD):
         same = [o for o in options if o.purpose is purpose]
         if same:
             runs = int(np.ceil(np.mean([o.runs for o in same])))

@@ -8,7 +8,7 @@ the seed, the commit and k alone, so every strategy sees the same noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,8 @@ class Setting:
         build_seconds: the cost of a build (of a native state when ``python_seconds`` is set).
         python_seconds: the cost of a build whose native state has been built; None: no such.
         run_seconds: the cost of a run.
+        fresh_builds: commits can be built again, at the cost of a build; each has an effect of
+            its own.
     """
 
     size: int = 512
@@ -56,6 +58,7 @@ class Setting:
     build_seconds: float = 15.0
     python_seconds: float | None = None
     run_seconds: float = 2.0
+    fresh_builds: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,8 @@ class World:
     runs: int = 0
     seconds: float = 0.0
     failed: set[int] = field(default_factory=set)
-    _streams: dict[int, Array] = field(default_factory=dict)
-    _used: dict[int, int] = field(default_factory=dict)
+    _streams: dict[tuple[int, int], Array] = field(default_factory=dict)
+    _used: dict[tuple[int, int], int] = field(default_factory=dict)
     _states: set[int] = field(default_factory=set)
     _wander: float = 0.0
 
@@ -169,21 +172,35 @@ class World:
         if setting.python_seconds is not None:
             ready = np.isin(self.drawn.states, list(self._states))
             costs[ready] = np.minimum(costs[ready], setting.python_seconds)
-        costs[list(self._used)] = 0.0
+        costs[[position for position, _ in self._used]] = 0.0
         return tuple(costs.tolist())
 
-    def measure(self, position: int, runs: int) -> Array | None:
-        """The log values of so many further runs; None when the commit cannot be built."""
+    def rebuild_quotes(self) -> tuple[float, ...]:
+        """What it would cost to build each commit once more, from nothing; empty: cannot be."""
         setting = self.drawn.setting
-        if position not in self._used:
+        if not setting.fresh_builds:
+            return ()
+        return tuple(self._price(position) for position in range(setting.size))
+
+    def _price(self, position: int) -> float:
+        """What a build from nothing costs."""
+        given = self.drawn.costs
+        return self.drawn.setting.build_seconds if given is None else float(given[position])
+
+    def measure(self, position: int, runs: int, build: int = 0) -> Array | None:
+        """The log values of so many further runs; None when the commit cannot be built.
+
+        ``build`` is which of its builds: 0 the usual one, 1 and on for those made once more.
+        """
+        setting = self.drawn.setting
+        if (position, build) not in self._used:
             if position in self.failed:
                 return None
             state = int(self.drawn.states[position])
-            given = self.drawn.costs
-            cost = setting.build_seconds if given is None else float(given[position])
+            cost = self._price(position)
             python = cost if setting.python_seconds is None else min(cost, setting.python_seconds)
-            is_native = state not in self._states and cost > python
-            cost = python if state in self._states else cost
+            is_native = (state not in self._states or build > 0) and cost > python
+            cost = python if state in self._states and not build else cost
             self.builds += cost > 0
             self.natives += is_native
             self.seconds += cost
@@ -191,12 +208,12 @@ class World:
                 self.failed.add(position)
                 return None
             self._states.add(state)
-            self._used[position] = 0
-        start = self._used[position]
-        self._used[position] += runs
+            self._used[position, build] = 0
+        start = self._used[position, build]
+        self._used[position, build] += runs
         self.runs += runs
         self.seconds += runs * setting.run_seconds
-        values = self._stream(position, start + runs)[start : start + runs].copy()
+        values = self._stream(position, build, start + runs)[start : start + runs].copy()
         if setting.drift:
             steps = np.random.default_rng([self.drawn.seed, 3, self.runs]).normal(
                 0, setting.drift, runs
@@ -206,27 +223,28 @@ class World:
             values += path
         return values
 
-    def _stream(self, position: int, length: int) -> Array:
-        have = self._streams.get(position)
+    def _stream(self, position: int, build: int, length: int) -> Array:
+        have = self._streams.get((position, build))
         if have is None or have.size < length:
             size = max(64, 2 * length)
-            have = self._noise(position, size) + self.drawn.levels[position]
-            self._streams[position] = have
+            have = self._noise(position, build, size) + self.drawn.levels[position]
+            self._streams[position, build] = have
         return have
 
-    def _noise(self, position: int, size: int) -> Array:
+    def _noise(self, position: int, build: int, size: int) -> Array:
         """The first ``size`` runs' noise; a longer stream begins with the shorter one."""
         setting = self.drawn.setting
-        rng = np.random.default_rng([self.drawn.seed, 2, position])
-        build = setting.build_sigma * rng.standard_normal()
+        which = [position, build] if build else [position]
+        rng = np.random.default_rng([self.drawn.seed, 2, *which])
+        effect = setting.build_sigma * rng.standard_normal()
         if not setting.heavy:
-            return build + setting.sigma * rng.standard_normal(size)
-        wild = np.random.default_rng([self.drawn.seed, 4, position])
-        tails = np.random.default_rng([self.drawn.seed, 5, position]).chisquare(3, size)
+            return effect + setting.sigma * rng.standard_normal(size)
+        wild = np.random.default_rng([self.drawn.seed, 4, *which])
+        tails = np.random.default_rng([self.drawn.seed, 5, *which]).chisquare(3, size)
         noise = 0.5 * setting.sigma * rng.standard_normal(size)
         noise /= np.sqrt(tails / 3)
         rare = wild.random((size, 2))
-        slow: Array = build + noise + (rare[:, 0] < 0.02) * 10 * setting.sigma * rare[:, 1]
+        slow: Array = effect + noise + (rare[:, 0] < 0.02) * 10 * setting.sigma * rare[:, 1]
         return slow
 
 
@@ -298,6 +316,7 @@ def decisions(
     setting = world.drawn.setting
     size = setting.size
     values: dict[int, tuple[float, ...]] = {}
+    builds: dict[int, tuple[int, ...]] = {}
     pairs: dict[tuple[int, int], tuple[float, ...]] = {}
     given = tuple(weights) if weights is not None else (1.0,) * size
     for _ in range(MOST_DECISIONS):
@@ -315,6 +334,8 @@ def decisions(
             run_seconds=setting.run_seconds,
             spent_seconds=world.seconds,
             budget_seconds=budget_seconds,
+            builds={position: own for position, own in builds.items() if any(own)},
+            rebuild_seconds=world.rebuild_quotes(),
         )
         decision = searcher.decide(evidence, batch if isinstance(batch, int) else batch(evidence))
         yield decision
@@ -324,21 +345,28 @@ def decisions(
             places = probe.positions
             if anchored and probe.purpose is not Purpose.CONFIRM:
                 places += tuple(x for x in (0, size - 1) if x in values and x not in places)
-            fresh = _probe(world, places, probe.runs)
+            which = {x: evidence.build_to_run(x) for x in probe.positions}
+            if probe.purpose is Purpose.REBUILD:
+                which = {x: max(builds[x]) + 1 for x in probe.positions}
+            fresh = _probe(world, places, probe.runs, which)
             for position, got in fresh.items():
                 values[position] = (*values.get(position, ()), *got.tolist())
+                own = (which.get(position, 0),) * got.size
+                builds[position] = (*builds.get(position, ()), *own)
             if probe.purpose is Purpose.CONFIRM and len(fresh) == 2:
                 left, right = probe.positions
                 ratios = (fresh[right] - fresh[left]).tolist()
                 pairs[left, right] = (*pairs.get((left, right), ()), *ratios)
 
 
-def _probe(world: World, positions: tuple[int, ...], runs: int) -> dict[int, Array]:
-    """Measure these commits in one block."""
+def _probe(
+    world: World, positions: tuple[int, ...], runs: int, builds: Mapping[int, int]
+) -> dict[int, Array]:
+    """Measure these commits in one block, each by the build named or else the usual one."""
     fresh: dict[int, Array] = {}
     if not world.drawn.setting.drift:
         for position in positions:
-            got = world.measure(position, runs)
+            got = world.measure(position, runs, builds.get(position, 0))
             if got is not None:
                 fresh[position] = got
         return fresh
@@ -347,7 +375,9 @@ def _probe(world: World, positions: tuple[int, ...], runs: int) -> dict[int, Arr
         anchor = world.measure(0, 1)
         base = float(anchor[0]) if anchor is not None else 0.0
         for position in positions:
-            one = np.array([base]) if position == 0 else world.measure(position, 1)
+            build = builds.get(position, 0)
+            is_anchor = position == 0 and not build
+            one = np.array([base]) if is_anchor else world.measure(position, 1, build)
             if one is not None:
                 rounds.setdefault(position, []).append(float(one[0]) - base)
     return {position: np.array(got) for position, got in rounds.items()}
