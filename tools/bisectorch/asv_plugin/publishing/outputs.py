@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -45,6 +46,14 @@ class Context:
     branches: Mapping[str, Sequence[str | None]]
     param_keys: Sequence[str]
     all_params: dict[str, set[str]]
+
+    @cached_property
+    def kinds(self) -> dict[int, str]:
+        """What tells the graphs that a results file is drawn into, by its number."""
+        return {
+            number: repr((header.params, header.env_vars, self.branches[header.commit]))
+            for number, header in self.headers.items()
+        }
 
 
 class Line(msgspec.Struct, array_like=True):
@@ -87,8 +96,20 @@ class _Graph(Graph):  # type: ignore[misc]
 
     def get_data(self) -> list[Any]:
         if self._data is None:
-            self._data = super().get_data()
+            self._data = self._of_single_runs() or super().get_data()
         return self._data
+
+    def _of_single_runs(self) -> list[Any]:
+        """asv's answer for one number a revision, without its averages; else nothing."""
+        if not self.scalar_series or any(len(v) != 1 for v in self.data_points.values()):
+            return []
+        weights = self.data_weights
+        return [
+            (revision, value / 1, None if weight is None or weight != weight else weight / 1)
+            for revision, ((value,),), ((weight,),) in sorted(
+                (revision, value, weights[revision]) for revision, value in self.data_points.items()
+            )
+        ]
 
     def detect_steps(self, pool: Any = None) -> None:
         data = self.get_data()
@@ -113,7 +134,7 @@ def graphs_of(name: str, entries: Iterable[Entry], context: Context) -> list[Any
         entry = by_number.get(number)
         if entry is None:
             continue
-        kind = repr((header.params, header.env_vars, context.branches[header.commit]))
+        kind = context.kinds[number]
         if kind not in prototypes:
             prototypes[kind] = []
             for branch in context.branches[header.commit]:

@@ -88,23 +88,23 @@ class Store(msgspec.Struct):
 
 _encoder = msgspec.msgpack.Encoder()
 _entries_decoder = msgspec.msgpack.Decoder(list[Entry])
-_file_decoder = msgspec.msgpack.Decoder(tuple[Header, dict[str, Entry], str])
+_entry_decoder = msgspec.msgpack.Decoder(Entry)
+_file_decoder = msgspec.msgpack.Decoder(tuple[Header, dict[str, msgspec.Raw], str])
 _store_decoder = msgspec.msgpack.Decoder(Store)
 
 
 class Readings:
     """Every result of a project, by benchmark.
 
-    ``changed`` names the benchmarks whose values differ from those of the last publish;
-    ``fresh`` holds the entries of every file that was read anew, by file and benchmark.
+    ``changed`` names the benchmarks whose values differ from those of the last publish.
     """
 
     def __init__(
-        self, store: Store, changed: frozenset[str], fresh: Mapping[int, Mapping[str, Entry]]
+        self, store: Store, changed: frozenset[str], fresh: Mapping[int, Mapping[str, msgspec.Raw]]
     ) -> None:
         self._store = store
         self.changed = changed
-        self.fresh = fresh
+        self._fresh = fresh
         self.every = store.names
         self.headers = {h.number: h for h in store.files.values() if h.commit}
         """By the number of their file, in asv's order."""
@@ -118,6 +118,10 @@ class Readings:
         """What the files say of a benchmark, by file."""
         packed = self._store.entries.get(name)
         return _entries_decoder.decode(packed) if packed else []
+
+    def read_anew(self, number: int) -> dict[str, Entry]:
+        """What a file that changed since the last publish says, by benchmark; else nothing."""
+        return {n: _entry_decoder.decode(raw) for n, raw in self._fresh.get(number, {}).items()}
 
     def digest(self, name: str) -> int:
         """A checksum of the benchmark's values."""
@@ -144,10 +148,9 @@ def read(
     stamp = f"{stamp} {zlib.crc32(identities.encode('utf-8', 'replace'))}"
     old = _load(kept, stamp)
     store = Store(stamp, names)
-    fresh: dict[str, list[Entry]] = {name: [] for name in names}
     changed: set[str] = set()
     reread: set[int] = set()
-    by_file: dict[int, dict[str, Entry]] = {}
+    by_file: dict[int, dict[str, msgspec.Raw]] = {}
     gone = dict(old.files)
     free = max((header.number for header in old.files.values()), default=-1) + 1
     todo: dict[str, tuple[str, int]] = {}
@@ -169,8 +172,6 @@ def read(
         changed.update(_differing(names, store.files[path].marks, header.marks))
         store.files[path] = header
         by_file[header.number] = entries
-        for name, entry in entries.items():
-            fresh[name].append(entry)
     reread.update(by_file)
     for header in gone.values():
         reread.add(header.number)
@@ -181,11 +182,15 @@ def read(
                 store.entries[name] = old.entries[name]
             continue
         packed = old.entries.get(name)
-        kept_entries = _entries_decoder.decode(packed) if packed else []
-        entries_now = [e for e in kept_entries if e.file not in reread] + fresh[name]
-        if entries_now:
-            store.entries[name] = _encoder.encode(sorted(entries_now, key=lambda e: e.file))
-    return Readings(store, frozenset(changed), dict(sorted(by_file.items())))
+        now: dict[int, Entry | msgspec.Raw] = {
+            entry.file: entry
+            for entry in (_entries_decoder.decode(packed) if packed else ())
+            if entry.file not in reread
+        }
+        now |= {number: rows[name] for number, rows in by_file.items() if name in rows}
+        if now:
+            store.entries[name] = _encoder.encode([now[number] for number in sorted(now)])
+    return Readings(store, frozenset(changed), by_file)
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -118,7 +118,7 @@ class Sources:
 
     def _snapshot(self, number: int) -> Snapshot:
         header = self._context.headers[number]
-        entries = self._readings.fresh.get(number) or self._by_file.get(number, {})
+        entries = self._readings.read_anew(number) or self._by_file.get(number, {})
         values: dict[str, Value | None] = {}
         for name, entry in sorted(entries.items()):
             for index, workload in enumerate(workloads_of(self._context.benchmarks[name])):
