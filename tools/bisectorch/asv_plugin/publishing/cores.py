@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,8 @@ def on_every_core(
         return
     global _work
     _work = work
-    with multiprocessing.get_context("fork").Pool(cores) as pool:
+    # The processes end with their work, so garbage in cycles is not worth looking for.
+    with multiprocessing.get_context("fork").Pool(cores, gc.disable) as pool:
         yield from pool.imap_unordered(_do, names, chunksize=4)
 
 
