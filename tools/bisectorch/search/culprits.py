@@ -32,9 +32,9 @@ with few runs that is soon reached by chance."""
 BLUR = 0.25
 """Runs of a build have told all they can when their mean's variance is so small a share of that
 of build effects."""
+PLAIN_ODDS = 10.0
+"""One fresh round is enough where it says so much; else there are at least two."""
 LEAST_ROUNDS = 2
-PLAIN = 10.0
-"""A step of so many standard deviations of one run needs one fresh round, any other two."""
 MOST_ROUNDS = 48
 
 
@@ -204,7 +204,7 @@ def confirm(rounds: tuple[float, ...], effect: float, sigma: float) -> tuple[Con
         as_believed = np.log1p(np.square((clean - effect) / scale) / PAIR_SHAPE)
         score = float(0.5 * (PAIR_SHAPE + 1) * (no_step - as_believed).sum())
     missing = math.log(FRESH_ODDS) - score
-    least = 1 if abs(effect) >= PLAIN * sigma else LEAST_ROUNDS
+    least = 1 if score >= math.log(PLAIN_ODDS) else LEAST_ROUNDS
     if len(rounds) >= least and missing <= 0 and float(np.median(clean)) * effect > 0:
         return Confirmation.AGREED, 0
     if len(rounds) >= MOST_ROUNDS:
@@ -212,7 +212,8 @@ def confirm(rounds: tuple[float, ...], effect: float, sigma: float) -> tuple[Con
     # A round brings about d^2/4 nats; ask for what is likely to settle it.
     each = max(0.25 * (effect / sigma) ** 2, 0.05) if sigma > 0 else 1e3
     likely = math.ceil(max(missing, 0.5) / each)
-    more = max(least - len(rounds), min(likely, max(LEAST_ROUNDS, len(rounds))), 1)
+    plain = not rounds and each >= math.log(PLAIN_ODDS)
+    more = 1 if plain else max(least - len(rounds), min(likely, max(LEAST_ROUNDS, len(rounds))), 1)
     return Confirmation.WANTED, min(more, MOST_ROUNDS - len(rounds))
 
 

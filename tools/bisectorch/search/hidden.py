@@ -13,7 +13,7 @@ from bisectorch.search.culprits import Located
 from bisectorch.search.likelihood import Array
 from bisectorch.search.posterior import Beliefs
 
-CLEAR = 4.75
+CLEAR = 5.2
 """A step that is so many times the noise is told by one run."""
 THOROUGH = 60.0
 """How much a hidden pair is worth; see decision 0007."""
