@@ -13,9 +13,9 @@ from bisectorch.search.culprits import Located
 from bisectorch.search.likelihood import Array
 from bisectorch.search.posterior import Beliefs
 
-CLEAR = 5.2
+CLEAR = 5.0
 """A step that is so many times the noise is told by one run."""
-THOROUGH = 60.0
+THOROUGH = 32.0
 """How much a hidden pair is worth; see decision 0007."""
 ENOUGH = 4
 """A commit with so many runs is not run again for standing out."""
