@@ -3,6 +3,7 @@
 from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.doctor import Doctor
 from bisectorch.asv_plugin.commands.explain import Explain
+from bisectorch.asv_plugin.commands.init import Init
 from bisectorch.asv_plugin.commands.plan import PlanCommand
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.publish import Publish
@@ -18,6 +19,7 @@ __all__ = [
     "Demo",
     "Doctor",
     "Explain",
+    "Init",
     "Log",
     "PlanCommand",
     "Preview",

@@ -1,0 +1,207 @@
+"""``bisectorch init`` on projects that never heard of us: one made here, and published ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from minihistory import MiniRepo
+
+CONFIGURATION = """\
+{
+    "version": 1,
+    "project": "wordy", // ours
+    "repo": ".",
+    "branches": ["main"],
+    // "virtualenv" or "conda"
+    "environment_type": "virtualenv",
+    "matrix": {"req": {"six": [""]}},
+    "results_dir": ".asv/results", /* and nothing else */
+}
+"""
+PROJECT = {
+    "asv.conf.json": CONFIGURATION,
+    "pyproject.toml": '[build-system]\nrequires = ["setuptools>=64", "wheel"]\n'
+    'build-backend = "setuptools.build_meta"\n\n'
+    '[project]\nname = "wordy"\nversion = "1.0"\n',
+    "src/wordy/__init__.py": "def steps():\n    return 100\n",
+    "benchmarks/__init__.py": "",
+    "benchmarks/steps.py": "import wordy\n\n\ndef track_steps():\n    return wordy.steps()\n",
+}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """As for a person who has never run this before; pip's settings and interpreters are kept."""
+    pyenv = os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv")
+    return {**os.environ, "HOME": str(home), "PYENV_ROOT": pyenv, "BISECTORCH_STORE": ""}
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """The command line in a directory; never a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bisectorch", *arguments],
+        cwd=folder,
+        env=environment(folder.parent),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> MiniRepo:
+    """A project for asv, with a step in its history."""
+    repo = MiniRepo(tmp_path / "wordy")
+    repo.commit("start", PROJECT)
+    repo.git("tag", "v1")
+    repo.commit("write", {"README.md": "wordy\n"})
+    repo.commit("slow down", {"src/wordy/__init__.py": "def steps():\n    return 150\n"})
+    repo.commit("write more", {"src/wordy/more.py": "MORE = 1\n"})
+    return repo
+
+
+def test_a_project_of_asv_becomes_one_of_ours(project: MiniRepo) -> None:
+    """The plugin lines and nothing else change, and then its history can be bisected."""
+    code, said, _ = run(project.path, "init", "--yes")
+    assert code == 0
+    assert '+    "environment_type": "bisectorch",' in said
+    changed = (project.path / "asv.conf.json").read_text()
+    kept = [line for line in CONFIGURATION.splitlines() if "environment_type" not in line]
+    assert [line for line in changed.splitlines() if line in kept] == kept
+    assert run(project.path, "init")[:2] == (
+        0,
+        "asv.conf.json uses Bisectorch already: nothing to do\n",
+    )
+    assert "MISSING" not in run(project.path, "doctor", "--offline")[1]
+    code, out, err = run(project.path, "bisect", "v1..main", "-b", "steps", "--format", "json")
+    assert code == 0, err
+    (culprit,) = json.loads(out)["workloads"][0]["culprits"]
+    assert culprit["subject"] == "slow down"
+    assert (project.path / ".asv" / "sessions").is_dir()
+
+
+def test_nothing_is_written_unasked(project: MiniRepo) -> None:
+    """Neither without a terminal nor after a no, only after a yes."""
+    assert run(project.path, "init")[0] == 2
+    assert ask(project.path, "n")[0] == 2
+    assert (project.path / "asv.conf.json").read_text() == CONFIGURATION
+    code, said = ask(project.path, "y")
+    assert code == 0, said
+    assert "Write this to asv.conf.json? [y/N]" in said
+    assert '"bisectorch"' in (project.path / "asv.conf.json").read_text()
+
+
+def ask(folder: Path, answer: str) -> tuple[int, str]:
+    """``init`` at a terminal, and what it says."""
+    terminal, stdin = pty.openpty()
+    os.write(terminal, f"{answer}\n".encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "bisectorch", "init"],
+        cwd=folder,
+        env=environment(folder.parent),
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.close(terminal)
+    os.close(stdin)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "telling"),
+    [
+        (None, "bisectorch quickstart"),
+        ("{", "cannot be read"),
+        ("[]", "is no object"),
+        ('{"version": 1}', "No repo specified"),
+        ('{"version": 1, "repo": "gone"}', "does not exist"),
+        ('{"version": 1, "repo": ".", "dvcs": "hg"}', "git histories only"),
+        ('{"version": 1, "repo": ".", "branches": ["gone"]}', "gone"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(tmp_path: Path, text: str | None, telling: str) -> None:
+    """In one line that says why."""
+    repo = MiniRepo(tmp_path / "project")
+    repo.commit("start", {} if text is None else {"asv.conf.json": text})
+    code, said, told = run(repo.path, "init", "--yes")
+    assert code == 2, said
+    assert telling in told
+    assert told.count("\n") == 1
+
+
+def test_a_configuration_elsewhere_is_pointed_to(tmp_path: Path) -> None:
+    """With the command that does it."""
+    repo = MiniRepo(tmp_path / "project")
+    repo.commit("start", {"asv_bench/asv.conf.json": '{"version": 1, "repo": "..",}'})
+    assert "try bisectorch init --config asv_bench/asv.conf.json" in run(repo.path, "init")[2]
+    code, _, err = run(repo.path, "init", "--yes", "--config", "asv_bench/asv.conf.json")
+    assert code == 0, err
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published project with a suite for asv in its source distribution.
+
+    ``code`` of ``file`` is made slower; ``benchmark`` must show it.
+    """
+
+    name: str
+    version: str
+    file: str
+    code: str
+    slower: str
+    benchmark: str
+    config: str = "asv.conf.json"
+    benchmarks: str = "benchmarks"
+    extra: tuple[str, ...] = ()
+
+
+PUBLISHED: list[Published] = []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("each", PUBLISHED, ids=lambda each: each.name)
+def test_published_projects(each: Published, tmp_path: Path) -> None:
+    """Needs a network: the suite that is published runs, and a step laid in it is named."""
+    asked = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+    ]
+    subprocess.run([*asked, "-d", str(tmp_path), f"{each.name}=={each.version}"], check=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    repo = MiniRepo(folder)
+    repo.commit("published")
+    repo.git("tag", f"v{each.version}")
+    repo.commit("write", {"README-more.md": "more\n"})
+    text = (folder / each.file).read_text()
+    assert text.count(each.code) == 1
+    repo.commit("slow down", {each.file: text.replace(each.code, each.slower)})
+    repo.commit("write more", {"README-more.md": "more and more\n"})
+    code, said, err = run(folder, "init", "--yes", "--config", each.config)
+    assert code == 0, said + err
+    arguments = ["bisect", "HEAD~3..HEAD", "-b", each.benchmark, "--config", each.config]
+    code, out, err = run(folder, *arguments, "--format", "json", "--no-explain", *each.extra)
+    assert code == 0, out + err
+    (culprit,) = json.loads(out)["workloads"][0]["culprits"]
+    assert culprit["subject"] == "slow down"
