@@ -13,61 +13,13 @@ from pathlib import Path
 
 import pytest
 from minihistory import MiniRepo
-
-CONFIGURATION = """\
-{
-    "version": 1,
-    "project": "wordy", // ours
-    "repo": ".",
-    "branches": ["main"],
-    // "virtualenv" or "conda"
-    "environment_type": "virtualenv",
-    "matrix": {"req": {"six": [""]}},
-    "results_dir": ".asv/results", /* and nothing else */
-}
-"""
-PROJECT = {
-    "asv.conf.json": CONFIGURATION,
-    "pyproject.toml": '[build-system]\nrequires = ["setuptools>=64", "wheel"]\n'
-    'build-backend = "setuptools.build_meta"\n\n'
-    '[project]\nname = "wordy"\nversion = "1.0"\n',
-    "src/wordy/__init__.py": "def steps():\n    return 100\n",
-    "benchmarks/__init__.py": "",
-    "benchmarks/steps.py": "import wordy\n\n\ndef track_steps():\n    return wordy.steps()\n",
-}
-
-
-def environment(home: Path) -> dict[str, str]:
-    """As for a person who has never run this before; pip's settings and interpreters are kept."""
-    pyenv = os.environ.get("PYENV_ROOT") or str(Path.home() / ".pyenv")
-    return {**os.environ, "HOME": str(home), "PYENV_ROOT": pyenv, "BISECTORCH_STORE": ""}
-
-
-def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """The command line in a directory; never a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bisectorch", *arguments],
-        cwd=folder,
-        env=environment(folder.parent),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
-    return done.returncode, done.stdout, done.stderr
+from plainproject import CONFIGURATION, call, make_project, run
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> MiniRepo:
     """A project for asv, with a step in its history."""
-    repo = MiniRepo(tmp_path / "wordy")
-    repo.commit("start", PROJECT)
-    repo.git("tag", "v1")
-    repo.commit("write", {"README.md": "wordy\n"})
-    repo.commit("slow down", {"src/wordy/__init__.py": "def steps():\n    return 150\n"})
-    repo.commit("write more", {"src/wordy/more.py": "MORE = 1\n"})
-    return repo
+    return make_project(tmp_path / "wordy")
 
 
 def test_a_project_of_asv_becomes_one_of_ours(project: MiniRepo) -> None:
@@ -105,18 +57,11 @@ def ask(folder: Path, answer: str) -> tuple[int, str]:
     """``init`` at a terminal, and what it says."""
     terminal, stdin = pty.openpty()
     os.write(terminal, f"{answer}\n".encode())
-    done = subprocess.run(
-        [sys.executable, "-m", "bisectorch", "init"],
-        cwd=folder,
-        env=environment(folder.parent),
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "bisectorch", "init"]
+    code, said, told = call(command, folder, {}, stdin)
     os.close(terminal)
     os.close(stdin)
-    return done.returncode, done.stdout + done.stderr
+    return code, said + told
 
 
 @pytest.mark.parametrize(
@@ -168,7 +113,16 @@ class Published:
     extra: tuple[str, ...] = ()
 
 
-PUBLISHED: list[Published] = []
+PUBLISHED = [
+    Published(
+        "tqdm",
+        "4.70.1",
+        "tqdm/std.py",
+        "@@",
+        "@@",
+        "@@",
+    ),
+]
 
 
 @pytest.mark.slow

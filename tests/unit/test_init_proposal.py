@@ -87,6 +87,12 @@ def test_our_own_section_is_left_alone() -> None:
     assert propose({**said, "plugins": [".bisectorch.asv_plugin"]}, tip(PURE)).is_empty
 
 
+def test_the_branch_is_named_where_nothing_is_said() -> None:
+    """asv takes it to be another one."""
+    assert propose({"repo": "."}, tip(PURE), "main").values["branches"] == ["main"]
+    assert "branches" not in propose({"branches": ["a"]}, tip(PURE), "main").values
+
+
 @pytest.mark.parametrize("said", [{"dvcs": "hg"}, {"plugins": "x"}])
 def test_what_cannot_be_served_is_refused(said: dict[str, str]) -> None:
     """In one line."""

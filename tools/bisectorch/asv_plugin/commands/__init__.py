@@ -7,6 +7,7 @@ from bisectorch.asv_plugin.commands.init import Init
 from bisectorch.asv_plugin.commands.plan import PlanCommand
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.publish import Publish
+from bisectorch.asv_plugin.commands.pull_request import PullRequest
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
@@ -24,6 +25,7 @@ __all__ = [
     "PlanCommand",
     "Preview",
     "Publish",
+    "PullRequest",
     "Replay",
     "Report",
     "Resume",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from asv.repo import get_repo
 from asv.util import load_json
 
 from bisectorch.asv_plugin.commands.base import TeachingErrors
+from bisectorch.asv_plugin.doctor.finding import output, run
 from bisectorch.asv_plugin.init import Proposal, Tip, propose, with_proposal
 from bisectorch.errors import UsageError
 from bisectorch.history import GitHistory, PathClasses
 
+ASV_BRANCH = "master"
 NAMES = ("asv.conf.json", "asv.conf.jsonc")
 
 
@@ -57,7 +58,9 @@ class Init(TeachingErrors, Command):  # type: ignore[misc]
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
         """Propose, show, ask, write."""
         path = Path(args.config)
-        proposal = propose(args.said, _tip(conf))
+        repository = _repository(conf)
+        tip = _tip(conf, repository)
+        proposal = propose(args.said, tip, _branch(repository))
         if proposal.is_empty:
             print(f"{path.name} uses Bisectorch already: nothing to do")  # noqa: T201
             return 0
@@ -80,9 +83,7 @@ def _find() -> str:
         return here[0]
     if here:
         raise UsageError(f"there are {' and '.join(here)}: choose one with --config")
-    listed = subprocess.run(
-        ["git", "ls-files", "--", "*asv*.conf.json*"], capture_output=True, check=False, text=True
-    ).stdout.splitlines()
+    listed = output(["git", "ls-files", "--", "*asv*.conf.json*"]).splitlines()
     if listed:
         raise UsageError(
             f"no asv.conf.json here, but there is {', '.join(listed[:3])}: "
@@ -93,12 +94,15 @@ def _find() -> str:
     )
 
 
-def _tip(conf: Any) -> Tip:
+def _repository(conf: Any) -> Path:
     if "://" not in conf.repo and not Path(conf.repo).is_dir():
         raise UsageError(f"repo {conf.repo!r} in asv.conf.json does not exist")
     if conf.dvcs in ("hg", "mercurial") or (Path(conf.repo) / ".hg").is_dir():
         raise UsageError("this is a Mercurial project: Bisectorch reads git histories only")
-    repository = Path(get_repo(conf)._path)
+    return Path(get_repo(conf)._path)
+
+
+def _tip(conf: Any, repository: Path) -> Tip:
     history = GitHistory(repository, PathClasses(), conf.branches[0])
     commit = history.commit(conf.branches[0] or "HEAD")
     blobs = {file.path: file.blob for file in history.files(commit.sha)}
@@ -107,6 +111,14 @@ def _tip(conf: Any) -> Tip:
         return next(content for _, content in history.contents([blobs[path]]))
 
     return Tip(list(blobs), read, _inside(repository, Path(conf.benchmark_dir)))
+
+
+def _branch(repository: Path) -> str | None:
+    """The checked-out branch, unless there is the one that asv tracks when nothing is said."""
+    git = ["git", "-C", str(repository)]
+    if run([*git, "rev-parse", "--verify", "--quiet", f"refs/heads/{ASV_BRANCH}"]) == 0:
+        return None
+    return output([*git, "symbolic-ref", "--quiet", "--short", "HEAD"]) or None
 
 
 def _inside(repository: Path, benchmarks: Path) -> str:

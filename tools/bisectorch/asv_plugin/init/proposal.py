@@ -33,8 +33,10 @@ class Proposal:
         return not self.values and not self.adds_plugin
 
 
-def propose(said: Mapping[str, Any], tip: Tip) -> Proposal:
+def propose(said: Mapping[str, Any], tip: Tip, branch: str | None = None) -> Proposal:
     """What to change in a configuration that says this, for a project of these files.
+
+    ``branch`` is the one to track where asv's own default does not exist.
 
     Raises:
         UsageError: we cannot serve this project; the line says why.
@@ -49,6 +51,8 @@ def propose(said: Mapping[str, Any], tip: Tip) -> Proposal:
         values["environment_type"] = TYPE
     if TYPE not in said:
         values[TYPE] = _section(said, tip)
+    if branch is not None and "branches" not in said:
+        values["branches"] = [branch]
     return Proposal(values, PLUGIN not in plugins, tuple(_notes(said, tip)))
 
 
