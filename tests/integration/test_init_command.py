@@ -8,10 +8,12 @@ import pty
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from bisectorch.asv_plugin.init.edit import put
 from minihistory import MiniRepo
 from plainproject import CONFIGURATION, call, make_project, run
 
@@ -95,41 +97,84 @@ def test_a_configuration_elsewhere_is_pointed_to(tmp_path: Path) -> None:
     assert code == 0, err
 
 
+def test_before_it_other_commands_point_to_it(project: MiniRepo) -> None:
+    """A configuration for others is no fault to show a traceback for."""
+    (project.path / "asv.conf.json").write_text('{"version": 1, "project": "x", "repo": "."}')
+    code, _, told = run(project.path, "bisect", "v1..main", "-b", "steps")
+    assert code == 2
+    assert "`bisectorch init` adds ours" in told
+
+
 @dataclass(frozen=True)
 class Published:
     """A published project with a suite for asv in its source distribution.
 
-    ``code`` of ``file`` is made slower; ``benchmark`` must show it.
+    ``function`` of ``file`` is made three times slower, which ``benchmark`` must show;
+    ``settings`` are those of its configuration that are not of our day.
     """
 
     name: str
     version: str
+    config: str
     file: str
-    code: str
-    slower: str
+    function: str
     benchmark: str
-    config: str = "asv.conf.json"
-    benchmarks: str = "benchmarks"
-    extra: tuple[str, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 PUBLISHED = [
     Published(
-        "tqdm",
-        "4.70.1",
-        "tqdm/std.py",
-        "@@",
-        "@@",
-        "@@",
+        "lmfit",
+        "1.3.4",
+        "asv_benchmarking/asv.conf.json",
+        "lmfit/minimizer.py",
+        "minimize",
+        r"MinimizeSuite\.time_minimize$",
+        {"repo": "..", "branches": ["main"], "pythons": [PYTHON], "matrix": {}},
+    ),
+    Published(
+        "PyWavelets",
+        "1.9.0",
+        "benchmarks/asv.conf.json",
+        "pywt/_dwt.py",
+        "dwt",
+        r"DwtTimeSuite\.time_dwt\(16, 'haar', 'zero'\)",
+        {
+            "matrix": {},
+            "build_command": [
+                "python -m pip wheel --no-deps --no-build-isolation "
+                "-w {build_cache_dir} {build_dir}"
+            ],
+        },
+    ),
+    Published(
+        "xarray",
+        "2026.9.0",
+        "asv_bench/asv.conf.json",
+        "xarray/structure/combine.py",
+        "combine_by_coords",
+        r"Combine1d\.time_combine_by_coords",
+        {"pythons": [PYTHON], "matrix": {}},
     ),
 ]
+SLOWER = """
+
+_once = {0}
+
+
+def {0}(*arguments, **options):
+    _once(*arguments, **options)
+    _once(*arguments, **options)
+    return _once(*arguments, **options)
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", PUBLISHED, ids=lambda each: each.name)
 def test_published_projects(each: Published, tmp_path: Path) -> None:
     """Needs a network: the suite that is published runs, and a step laid in it is named."""
-    asked = [
+    pip = [
         sys.executable,
         "-m",
         "pip",
@@ -137,25 +182,32 @@ def test_published_projects(each: Published, tmp_path: Path) -> None:
         "--quiet",
         "--no-deps",
         "--no-binary",
-        ":all:",
+        each.name,
     ]
-    subprocess.run([*asked, "-d", str(tmp_path), f"{each.name}=={each.version}"], check=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
+    wanted = f"{each.name}=={each.version}"
+    subprocess.run([*pip, "-d", str(tmp_path / "sdist"), wanted], check=True)
+    (archive,) = (tmp_path / "sdist").iterdir()
     with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+        packed.extractall(tmp_path / "project", filter="data")
+    (folder,) = (tmp_path / "project").iterdir()
     repo = MiniRepo(folder)
+    config = folder / each.config
+    text = config.read_text()
+    for key, value in each.settings.items():
+        text = put(text, key, value)
+    config.write_text(text)
     repo.commit("published")
     repo.git("tag", f"v{each.version}")
     repo.commit("write", {"README-more.md": "more\n"})
-    text = (folder / each.file).read_text()
-    assert text.count(each.code) == 1
-    repo.commit("slow down", {each.file: text.replace(each.code, each.slower)})
+    slow = (folder / each.file).read_text() + SLOWER.format(each.function)
+    repo.commit("slow down", {each.file: slow})
     repo.commit("write more", {"README-more.md": "more and more\n"})
-    code, said, err = run(folder, "init", "--yes", "--config", each.config)
-    assert code == 0, said + err
+    code, said, told = run(folder, "init", "--yes", "--config", each.config)
+    assert code == 0, said + told
     arguments = ["bisect", "HEAD~3..HEAD", "-b", each.benchmark, "--config", each.config]
-    code, out, err = run(folder, *arguments, "--format", "json", "--no-explain", *each.extra)
-    assert code == 0, out + err
-    (culprit,) = json.loads(out)["workloads"][0]["culprits"]
-    assert culprit["subject"] == "slow down"
+    code, said, told = run(folder, *arguments, "--format", "json", "--no-explain")
+    assert code == 0, said + told
+    for workload in json.loads(said)["workloads"]:
+        (culprit,) = workload["culprits"]
+        assert culprit["subject"] == "slow down"
+        assert 2.5 < culprit["ratio"] < 3.5

@@ -49,10 +49,10 @@ def propose(said: Mapping[str, Any], tip: Tip, branch: str | None = None) -> Pro
     values: dict[str, Any] = {}
     if said.get("environment_type") != TYPE:
         values["environment_type"] = TYPE
-    if TYPE not in said:
-        values[TYPE] = _section(said, tip)
     if branch is not None and "branches" not in said:
         values["branches"] = [branch]
+    if TYPE not in said:
+        values[TYPE] = _section(said, tip)
     return Proposal(values, PLUGIN not in plugins, tuple(_notes(said, tip)))
 
 
