@@ -85,7 +85,7 @@ def expected(block: Block) -> list[str]:
     ]
 
 
-_NAME = re.compile(r"\b[0-9a-f]{7,40}\b|\b\d{8}-\d{6}-[0-9a-f]{4}\b")
+_NAME = re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b|\b[0-9a-f]{7,40}\b")
 _NUMBER = re.compile(r"[-+\u2212±]?\d+(?:[.,]\d+)*(?: ?[µnm]s\b)?")
 
 
