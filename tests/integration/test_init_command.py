@@ -155,7 +155,7 @@ PUBLISHED = [
         "xarray/structure/combine.py",
         "combine_by_coords",
         r"Combine1d\.time_combine_by_coords",
-        {"pythons": [PYTHON]},
+        {"pythons": [PYTHON], "matrix": {"cftime": [""], "flox": [""]}},
     ),
 ]
 SLOWER = """
