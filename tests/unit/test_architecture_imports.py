@@ -1,13 +1,11 @@
 """The arrows of docs/architecture.md, held by walking every import, those in functions too."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from architecture import EDGES, MODULES, PAGE, drawn, imports, page, room
 
-ROOT = Path(__file__).resolve().parents[2] / "tools" / "bisectorch"
 CORE = {"model", "seams", "errors"}
 ROOMS = {"history", "build", "measure", "execute", "explain", "report", "replay", "tables"}
 ALLOWED: dict[str, set[str]] = {
@@ -31,46 +29,6 @@ THIRD_PARTY = {
     "measure.reference": set(),
     "explain": {"asv_runner", "bisectorch_calls", "bisectorch_operators", "bisectorch_sources"},
 }
-
-
-def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name inside it ('' is the package)."""
-    found = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(p for p in parts if p != "__init__")] = path
-    return found
-
-
-def imports(path: Path) -> set[str]:
-    """Absolute dotted names that a file imports anywhere; `from a import b` yields a and a.b."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide the arrows"
-            module = node.module or ""
-            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    return names
-
-
-MODULES = modules()
-EDGES = {
-    name: {
-        target
-        for imported in imports(path)
-        if imported.split(".")[0] == "bisectorch"
-        and (target := imported.removeprefix("bisectorch").lstrip("."))
-        and target in MODULES
-    }
-    for name, path in MODULES.items()
-}
-
-
-def room(name: str) -> str:
-    """The room a module lives in."""
-    return name.split(".")[0]
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -136,3 +94,10 @@ def test_no_command_pays_for_what_few_need() -> None:
     loaded = set(told.stdout.splitlines())
     assert "bisectorch.search.verdict" in loaded
     assert not loaded & {"scipy.stats", "scipy.optimize", "matplotlib", "distributed", "torch"}
+
+
+def test_the_page_shows_the_arrows_that_are_there() -> None:
+    """`python tests/architecture.py` draws them anew."""
+    assert page() == PAGE.read_text(encoding="utf-8")
+    assert "asv_plugin -> " in drawn()
+    assert "model -> nothing" in drawn()

@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
+import shtab
 from asv import commands, util
 from asv.console import log
 from threadpoolctl import threadpool_limits
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import bisectorch
 from bisectorch.asv_plugin import commands as _our_commands  # noqa: F401  adds them to asv's
 from bisectorch.asv_plugin.signals import Terminated, stoppable
+from bisectorch.asv_plugin.versions import VersionAction
 from bisectorch.errors import BisectorchError
 
 STOPPED = 130
@@ -59,11 +60,16 @@ def make_parser() -> argparse.ArgumentParser:
     """asv's parser, with our commands and under our name."""
     parser, subparsers = commands.make_argparser()
     parser.description = (bisectorch.__doc__ or "").strip()
+    shtab.add_argument_to(
+        parser,
+        "--print-completion",
+        help="Print what completes our commands in a shell, for it to read, and exit",
+    )
     for each in (parser, *subparsers.choices.values()):
         each.prog = each.prog.replace("asv", "bisectorch", 1)
         for action in each._actions:
             if isinstance(action, argparse._VersionAction):
-                action.version = f"bisectorch {bisectorch.__version__} (asv {version('asv')})"
+                action.__class__ = VersionAction
     return parser  # type: ignore[no-any-return]
 
 

@@ -220,6 +220,8 @@ class Bisectorch(Environment):  # type: ignore[misc]
                 *source.requirements,
                 *self._listed,
                 *self._declared_requirements(),
+                # asv's own environments have it, so commands of asv's projects rely on it.
+                *(["build"] if any("-m build" in command for command in commands) else []),
             ),
             pip_args=source.pip_args,
             variables=dict(self.build_env_vars),

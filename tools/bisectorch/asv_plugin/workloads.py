@@ -21,13 +21,16 @@ from bisectorch.model import Workload
 
 
 def discover(
-    conf: Any, repo: Any, environment: Any, shas: Sequence[str], patterns: Sequence[str]
+    conf: Any, repo: Any, environment: Any, shas: Sequence[str], wanted: Sequence[str] | None
 ) -> tuple[tuple[Workload, ...], Mapping[str, Mapping[str, Any]]]:
-    """The workloads that the patterns match, and asv's description of their benchmarks.
+    """The workloads that any of the patterns matches, and asv's description of their benchmarks.
+
+    All of them where none is given.
 
     Discovery imports the benchmarks in a build of the first of ``shas`` that can be imported,
     and saves asv's benchmarks.json. Raises UsageError when nothing matches.
     """
+    patterns = wanted or ["."]
     for pattern in patterns:
         try:
             re.compile(pattern)

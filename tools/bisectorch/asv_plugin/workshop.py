@@ -76,6 +76,8 @@ def _open_repo(conf: Any) -> Any:
 
 
 def _choose_environment(conf: Any, env_spec: Sequence[str], reporter: ConsoleReporter) -> Any:
+    if not conf.environment_type:
+        raise UsageError("asv.conf.json names no environment_type: `bisectorch init` adds ours")
     environments = list(get_environments(conf, list(env_spec)))
     ours = [env for env in environments if hasattr(env, "ladder")]
     if not ours:

@@ -368,7 +368,9 @@ class Builder:
             # Older ones build in a random temporary folder: no ccache hit, ever.
             commands.append([*pip, "pip==21.3.1"])
         if self._recipe.requirements:
-            commands.append([*pip, *self._recipe.pip_args, *self._recipe.requirements])
+            # As in an isolated build: the newest that is allowed, not the one that venv brought.
+            wanted = [*self._recipe.pip_args, *self._recipe.requirements]
+            commands.append([*pip, "--upgrade", *wanted])
         environment = {**os.environ, "PIP_USER": "false", "PYTHONNOUSERSITE": "1"}
         environment.pop("PYTHONPATH", None)
         for command in commands:

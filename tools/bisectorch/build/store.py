@@ -61,7 +61,6 @@ class Entry:
     key: str
     about: Mapping[str, object]
     used_seconds: float
-    is_trusted: bool
 
     @property
     def bytes(self) -> int:
@@ -236,7 +235,7 @@ class Store:
             used = 0.0
             with contextlib.suppress(OSError):
                 used = (path / "stamp.json").stat().st_mtime
-            yield Entry(path.name, about or {}, used, is_trusted=about is not None)
+            yield Entry(path.name, about or {}, used)
 
     def faults(self, key: str) -> Iterator[str]:
         """What is wrong with a tree, one line each; nothing when it is as it was made."""

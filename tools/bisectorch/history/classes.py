@@ -133,6 +133,8 @@ PURE_IRRELEVANT = (
     "test/**",
     "tests/**",
     "benchmarks/**",
+    "asv_bench/**",
+    "asv.conf.json*",
     "examples/**",
     "conftest.py",
     "noxfile.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bisectorch.measure.child import Fault
 from bisectorch.model import Build, Workload
@@ -101,6 +101,25 @@ class SetupCaches:
         if self._root is not None:
             self._root.cleanup()
             self._root = None
+
+
+class HoldsCaches:
+    """For a measurer, which is closed at the end of a block: its caches go with it."""
+
+    _caches: SetupCaches
+
+    def __enter__(self: Holder) -> Holder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the caches and scratch directories."""
+        self._caches.close()
+
+
+Holder = TypeVar("Holder", bound=HoldsCaches)
 
 
 def _identity(build: Build) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from bisectorch.errors import EnvironmentFailure, UsageError
-from bisectorch.measure.caches import SetupCaches
+from bisectorch.measure.caches import HoldsCaches, SetupCaches
 from bisectorch.measure.child import Child, Fault, Switchboard
 from bisectorch.measure.clocks import CallgrindClock, NotCounted, PerfClock
 from bisectorch.measure.seats import Seat, Worker, observations, vacate
@@ -122,7 +122,7 @@ def counted(workloads: Sequence[Workload]) -> tuple[Workload, ...]:
     return tuple(replace(workload, unit=UNIT) for workload in workloads)
 
 
-class CountingMeasurer:
+class CountingMeasurer(HoldsCaches):
     """Counts instructions (seams.Measurer); a run is one fresh process, in a block of its own.
 
     Runs are not interleaved, because nothing drifts: as many builds as there are cores are
@@ -159,16 +159,6 @@ class CountingMeasurer:
         self._rounds: Counter[tuple[str, ...]] = Counter()
         allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
         self._cores = sorted(allowed)[:MOST_AT_ONCE]
-
-    def __enter__(self) -> CountingMeasurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the caches and scratch directories."""
-        self._caches.close()
 
     def measure(
         self,

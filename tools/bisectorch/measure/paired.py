@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from bisectorch.errors import UsageError
-from bisectorch.measure.caches import SetupCaches
+from bisectorch.measure.caches import HoldsCaches, SetupCaches
 from bisectorch.measure.child import Child, Switchboard, child_environment
 from bisectorch.measure.schedule import balanced_order, sample_count
 from bisectorch.measure.seats import Seat, Start, Worker, observations, vacate
@@ -27,7 +27,7 @@ PADDING_BYTES = 4096
 HEAP_PADDING_BYTES = 1 << 16
 
 
-class PairedMeasurer:
+class PairedMeasurer(HoldsCaches):
     """Measures builds side by side (seams.Measurer and seams.BlockMeasurer).
 
     Close it, or use it as a context manager, to remove the directories it made; they also go
@@ -96,16 +96,6 @@ class PairedMeasurer:
         self._uncopied: set[str] = set()
         self.warming_seconds = 0.0
         self.sampling_seconds = 0.0
-
-    def __enter__(self) -> PairedMeasurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the caches and scratch directories."""
-        self._caches.close()
 
     def measure(
         self,

@@ -110,9 +110,6 @@ def _losses(measured: Measured) -> str:
     return f"{told[0]:.4f} to {told[1]:.4f} in {measured.facts['steps']} steps"
 
 
-MOVED = {"cudnn_convolution": "convolution", "_cudnn_rnn": "lstm"}
-
-
 def profile(bench: Bench, form: Form) -> Table:
     """The profile: each operator's own share of one step's time."""
     size = _size(form)

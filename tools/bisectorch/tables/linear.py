@@ -18,7 +18,6 @@ CHAIN = "linear.Chain.time_backward"
 CHAINS = 500
 MASTER = "master (2017-11-28)"
 RELEASE = "v0.1.12"
-LARGE_STEP = 1.15
 
 
 @dataclass(frozen=True)

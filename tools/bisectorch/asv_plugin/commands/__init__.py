@@ -3,9 +3,11 @@
 from bisectorch.asv_plugin.commands.bisect import Bisect
 from bisectorch.asv_plugin.commands.doctor import Doctor
 from bisectorch.asv_plugin.commands.explain import Explain
+from bisectorch.asv_plugin.commands.init import Init
 from bisectorch.asv_plugin.commands.plan import PlanCommand
 from bisectorch.asv_plugin.commands.preview import Preview
 from bisectorch.asv_plugin.commands.publish import Publish
+from bisectorch.asv_plugin.commands.pull_request import PullRequest
 from bisectorch.asv_plugin.commands.replay import Demo, Replay
 from bisectorch.asv_plugin.commands.sessions import Log, Report, Resume
 from bisectorch.asv_plugin.commands.store import StoreCommand
@@ -18,10 +20,12 @@ __all__ = [
     "Demo",
     "Doctor",
     "Explain",
+    "Init",
     "Log",
     "PlanCommand",
     "Preview",
     "Publish",
+    "PullRequest",
     "Replay",
     "Report",
     "Resume",

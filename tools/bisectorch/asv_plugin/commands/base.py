@@ -48,4 +48,5 @@ def _fail(error: util.ProcessError) -> NoReturn:
     """The last telling line of a process that failed."""
     output = (error.stderr or error.stdout or "").strip().splitlines()
     telling = next((line for line in reversed(output) if line.strip()), f"exit {error.retcode}")
-    raise EnvironmentFailure(f"{' '.join(error.args[0][:3])} failed: {telling}") from error
+    command = error.args[0] if isinstance(error.args[0], str) else " ".join(error.args[0])
+    raise EnvironmentFailure(f"{' '.join(command.split()[:3])} failed: {telling}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
             "--offline", action="store_true", help="Ask nobody over the network; clone nothing."
         )
         parser.add_argument(
+            "--configuration",
+            action="store_true",
+            help="""Check only what asv.conf.json and the benchmarks say, not what this machine
+            has.""",
+        )
+        parser.add_argument(
             "--floor",
             type=arguments.duration,
             nargs="?",
@@ -57,7 +64,7 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
         """Say each finding as it comes."""
         is_missing = False
-        for finding in doctor.examine(conf, offline=args.offline):
+        for finding in _findings(conf, args):
             is_missing |= finding.state is State.MISSING
             _say(finding)
         if args.floor is not None:
@@ -68,6 +75,12 @@ class Doctor(TeachingErrors, Command):  # type: ignore[misc]
             for finding in _divide(conf, args):
                 _say(finding)
         return EnvironmentFailure.exit_code if is_missing else 0
+
+
+def _findings(conf: Any, args: argparse.Namespace) -> Iterator[Finding]:
+    if args.configuration:
+        return doctor.examine_configuration(conf)
+    return doctor.examine(conf, offline=args.offline)
 
 
 def _divide(conf: Any, args: argparse.Namespace) -> list[Finding]:

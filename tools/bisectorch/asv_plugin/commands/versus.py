@@ -79,12 +79,7 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
         )
         common_args.add_bench(parser)
         add_judging(parser)
-        parser.add_argument(
-            "--budget",
-            type=arguments.duration,
-            metavar="TIME",
-            help="Measure for no longer than this altogether (90s, 30m, 2h).",
-        )
+        add_budget(parser)
         parser.add_argument(
             "--resume",
             nargs="?",
@@ -124,20 +119,34 @@ class VersusCommand(TeachingErrors, Command):  # type: ignore[misc]
     @classmethod
     def run_from_conf_args(cls, conf: Any, args: argparse.Namespace) -> int:
         """Compare, report, and say whether anything got worse."""
-        with (
-            ConsoleReporter(sys.stderr) as reporter,
-            contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
-            tempfile.TemporaryDirectory() as scratch,
-        ):
-            if args.dry_run:
-                conf.results_dir = scratch
-            arguments.apply_building(conf, args)
-            if args.resume is not None:
-                found = _resumed(conf, args, reporter)
-            else:
-                found = _begun(conf, args, reporter, Path(scratch) if args.dry_run else None)
+        found = compare_sides(conf, args)
         write_versus(found, args.format, sys.stdout, layout_of(args))
         return int(found.got_worse)
+
+
+def compare_sides(conf: Any, args: argparse.Namespace) -> Versus:
+    """The comparison that was asked for, begun or gone on with, to its end."""
+    with (
+        ConsoleReporter(sys.stderr) as reporter,
+        contextlib.redirect_stdout(sys.stderr),  # asv prints there; it is the report's alone
+        tempfile.TemporaryDirectory() as scratch,
+    ):
+        if args.dry_run:
+            conf.results_dir = scratch
+        arguments.apply_building(conf, args)
+        if args.resume is not None:
+            return _resumed(conf, args, reporter)
+        return _begun(conf, args, reporter, Path(scratch) if args.dry_run else None)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """``--budget``: the most that all of it may take."""
+    parser.add_argument(
+        "--budget",
+        type=arguments.duration,
+        metavar="TIME",
+        help="Measure for no longer than this altogether (90s, 30m, 2h).",
+    )
 
 
 def add_judging(parser: argparse.ArgumentParser) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bisectorch.asv_plugin.doctor import builds, project, sessions, surroundings
 from bisectorch.asv_plugin.doctor.division import describe, divide
-from bisectorch.asv_plugin.doctor.finding import Check, Finding, State, missing
+from bisectorch.asv_plugin.doctor.finding import Check, Finding, State, missing, ok
 from bisectorch.asv_plugin.doctor.floor import floor
 from bisectorch.asv_plugin.doctor.project import is_url
 from bisectorch.asv_plugin.settings import Settings
 from bisectorch.errors import BisectorchError
 
-__all__ = ["Finding", "State", "describe", "divide", "examine", "floor", "is_url"]
+__all__ = [
+    "Finding",
+    "State",
+    "describe",
+    "divide",
+    "examine",
+    "examine_configuration",
+    "floor",
+    "is_url",
+]
 
 
 def examine(conf: Any, *, offline: bool) -> Iterator[Finding]:
@@ -34,6 +43,27 @@ def examine(conf: Any, *, offline: bool) -> Iterator[Finding]:
         lambda: surroundings.surroundings(conf),
         lambda: sessions.noise(settings),
     ]
+    yield from _all(checks)
+
+
+def examine_configuration(conf: Any) -> Iterator[Finding]:
+    """What the files of the project say, wherever it is to be measured."""
+
+    def settings() -> Check:
+        Settings.from_conf(conf)
+        yield ok("the settings can be read")
+
+    yield from _all(
+        [
+            settings,
+            lambda: project.environment_type(conf),
+            lambda: project.versions(conf),
+            lambda: project.syntax(conf),
+        ]
+    )
+
+
+def _all(checks: Sequence[Callable[[], Check]]) -> Iterator[Finding]:
     for check in checks:
         try:
             yield from check()

@@ -82,6 +82,29 @@ def interpreters(conf: Any) -> Check:
             yield note(f"{python} has no headers (Python.h): extensions cannot be built for it")
 
 
+def versions(conf: Any) -> Check:
+    """Whether the wanted Pythons are named as we find them."""
+    odd = [version for version in conf.pythons if not VERSION.fullmatch(version)]
+    yield (
+        missing(f"pythons holds {odd[0]!r}, which is no version; write 3.11")
+        if odd
+        else ok(f"Python {', '.join(conf.pythons)}")
+    )
+
+
+def syntax(conf: Any) -> Check:
+    """Whether there are benchmarks, and this Python reads them."""
+    files = sorted(Path(conf.benchmark_dir).rglob("*.py"))
+    if not files:
+        yield missing(f"no benchmark in {conf.benchmark_dir}: change benchmark_dir")
+    for file in files:
+        try:
+            compile(file.read_bytes(), str(file), "exec")
+        except (SyntaxError, ValueError) as error:
+            yield missing(f"{file} cannot be read: {error}")
+    yield ok(f"{len(files)} files of benchmarks in {conf.benchmark_dir}")
+
+
 def benchmarks(conf: Any) -> Check:
     """Whether there are any, in the syntax of every wanted Python."""
     directory = Path(conf.benchmark_dir)
