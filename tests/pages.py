@@ -92,7 +92,7 @@ _NUMBER = re.compile(r"[-+\u2212±]?\d+(?:[.,]\d+)*(?: ?[µnm]s\b)?")
 def masked(line: str) -> str:
     """A line without what differs from one run to the next: names, numbers and how many, widths."""
     flowing = " ".join(_NUMBER.sub("0", _NAME.sub("0", line)).split())
-    return re.sub(r"\b0( 0)+\b", "0", flowing)
+    return re.sub(r"─+", "─", re.sub(r"\b0( 0)+\b", "0", flowing))
 
 
 def shows(shown: Sequence[str], said: Sequence[str]) -> bool:
