@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def syntax(conf: Any) -> Check:
         yield missing(f"no benchmark in {conf.benchmark_dir}: change benchmark_dir")
     for file in files:
         try:
-            compile(file.read_bytes(), str(file), "exec")
+            ast.parse(file.read_bytes(), str(file))
         except (SyntaxError, ValueError) as error:
             yield missing(f"{file} cannot be read: {error}")
     yield ok(f"{len(files)} files of benchmarks in {conf.benchmark_dir}")
