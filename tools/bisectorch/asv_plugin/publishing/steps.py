@@ -2,7 +2,7 @@
 
 asv tries some ten penalties a series, and most lead to the same partition, which it judges anew
 each time. Judged once, with asv's own parts and in asv's order of operations, the steps come out
-the same to the last bit (a test compares them), in half the time.
+the same to the last bit (a test compares them).
 """
 
 from __future__ import annotations
