@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bisectorch.explain.assembly import Pair, assemble
+from bisectorch.explain.assembly import Pair, Question, assemble, doubt, is_settled
 from bisectorch.explain.profile import Overhead, Profile, by_context, corrected
 from bisectorch.explain.sources import Definition
 from bisectorch.model import CodeChange, Explanation, Workload
@@ -36,15 +36,9 @@ def explain(
 ) -> Explanation:
     """One pair of processes that saw these profiles."""
     pair = Pair((before, after), ((before.plain_seconds,) * 3, (after.plain_seconds,) * 3))
-    return assemble(
-        Explanation(workload.name, "a" * 40, "b" * 40),
-        workload,
-        [pair],
-        (old, new),
-        None,
-        paths,
-        compiled_differs,
-    )
+    nothing = Explanation(workload.name, "a" * 40, "b" * 40)
+    question = Question(nothing, workload, None, paths, compiled_differs)
+    return assemble(question, [pair], (old, new))
 
 
 def picture(*inside: object, forward: float = 2 * MICRO) -> Profile:
@@ -303,15 +297,51 @@ def test_levels_that_were_measured_well_are_kept() -> None:
     """A session's own levels rule; the profiler's own samples only say when they disagree."""
     before, after = picture(forward=2 * MICRO), picture(forward=4 * MICRO)
     pair = Pair((before, after), ((1.0, 1.0), (1.001, 1.001)))
-    found = assemble(
-        Explanation("bench.time_it", "a", "b"),
-        Workload("bench.time_it"),
-        [pair],
-        (defined(Layer__forward="1"), defined(Layer__forward="2")),
-        (30 * MICRO, 50 * MICRO),
-        (),
-        False,
-    )
+    nothing = Explanation("bench.time_it", "a", "b")
+    levels = (30 * MICRO, 50 * MICRO)
+    question = Question(nothing, Workload("bench.time_it"), levels, (), False)
+    files = defined(Layer__forward="1"), defined(Layer__forward="2")
+    found = assemble(question, [pair], files)
     assert found.level_seconds == (30 * MICRO, 50 * MICRO)
     assert found.explained == pytest.approx(1, abs=0.05)
     assert any("quieter machine" in note for note in found.notes)
+
+
+def pairs_of(
+    step: float, wobble: float, count: int
+) -> tuple[Question, list[Pair], tuple[Files, Files]]:
+    """Pairs whose helper takes a step more, give or take a wobble that unchanged code takes off."""
+    before = picture(call(OTHER, 1, 50 * MICRO))
+    pairs = []
+    for number in range(count):
+        luck = wobble * (1 if number % 2 else -1)
+        after = picture(call(OTHER, 1, (50 - luck) * MICRO), call(HELPER, 1, (step + luck) * MICRO))
+        pairs.append(Pair((before, after), ((before.plain_seconds,), (after.plain_seconds,))))
+    question = Question(Explanation("a", "b", "c"), TIMED, None, (), compiled_differs=False)
+    old = defined(Layer__forward="1", other="1")
+    return question, pairs, (old, defined(Layer__forward="1", other="1", helper="1"))
+
+
+def test_a_large_step_needs_no_further_pair() -> None:
+    """What memory's layout does to processes is small beside it."""
+    question, pairs, files = pairs_of(25, 0.1, 2)
+    assert is_settled(question, pairs, files)
+    assert not any("chance" in note for note in assemble(question, pairs, files).notes)
+
+
+def test_a_small_step_wants_more_pairs() -> None:
+    """Even where two happen to agree; and as many as agree in the end, or are told of."""
+    assert not is_settled(*pairs_of(1, 0, 2))
+    assert is_settled(*pairs_of(2.5, 0, 5))
+    assert not is_settled(*pairs_of(25, 10, 2))
+    question, pairs, files = pairs_of(1, 0.5, 3)
+    assert doubt(question, pairs, files) > 0.2
+    assert any("either way is chance" in note for note in assemble(question, pairs, files).notes)
+
+
+def test_pairs_that_disagree_agree_on_average() -> None:
+    """What one pair's layout adds, others take off."""
+    question, pairs, files = pairs_of(2, 1, 8)
+    shares = [assemble(question, [pair], files).causes[0].share for pair in pairs]
+    assert max(shares) - min(shares) > 0.5
+    assert assemble(question, pairs, files).causes[0].share == pytest.approx(1, abs=0.1)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import pytest
+import schemas
 from bisectorch import model
 from bisectorch.report import jsonreport, record
 from factories import make_findings, make_session
@@ -83,3 +87,73 @@ def test_the_documented_versions_are_the_written_ones() -> None:
     assert f"Version {record.VERSION}." in LOG
     assert f'"bisectorch_log": {record.VERSION}' in LOG
     assert make_session().header.session
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def checker(name: str) -> jsonschema.Draft202012Validator:
+    """The schema that the docs publish, which has to be a schema."""
+    schema = json.loads((schemas.SCHEMAS / name).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def holes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where every field of every object and list in a value is."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in pairs:
+        yield (*path, key)
+        if isinstance(inner, (dict, list)):
+            yield from holes(inner, (*path, key))
+
+
+@pytest.mark.parametrize("name", schemas.ALL)
+def test_the_published_schemas_are_those_of_the_code(name: str) -> None:
+    """``python tests/schemas.py`` writes them."""
+    assert (schemas.SCHEMAS / name).read_text(encoding="utf-8") == schemas.text(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("report.json", "report/usual.json"),
+        ("report.json", "report/hostile.json"),
+        ("versus.json", "versus/usual.json"),
+    ],
+)
+def test_reports_fit_their_schema(name: str, example: str) -> None:
+    """And no longer do so when a field they must have is gone."""
+    text = (GOLDEN / example).read_text(encoding="utf-8")
+    check = checker(name)
+    check.validate(json.loads(text))
+    free = {"machine", "conditions"}  # whatever the machine says of itself
+    alike = {
+        tuple("*" if isinstance(key, int) else key for key in path): path
+        for path in holes(json.loads(text))
+    }
+    for path in alike.values():
+        if isinstance(path[-1], int) or free & set(path[:-1]) or "explanation" in path[:-1]:
+            continue
+        broken = json.loads(text)
+        inner = broken
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        assert not check.is_valid(broken), path
+
+
+def test_every_line_of_a_log_fits_its_schema(tmp_path: Path) -> None:
+    """Whatever events there are, and nothing that is no event."""
+    session = make_session()
+    path = record.log_path(tmp_path, session.header.session)
+    with record.SessionLog.create(path, session.header) as log:
+        for event in session.events:
+            log.append(event)
+    check = checker("session-log.json")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) > 1
+    for line in lines:
+        check.validate(line)
+    for line in ({}, {"unheard_of": {}}, {"build": {}}, {**lines[1], **lines[-1], "end": 1}):
+        assert not check.is_valid(line), line

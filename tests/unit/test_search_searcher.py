@@ -24,6 +24,7 @@ def play(
     batch: int = 4,
     seed: int = 0,
     budget: float | None = None,
+    build_seconds: float = 0.0,
 ) -> tuple[Decision, Evidence, list[Decision]]:
     """Drive a searcher to its verdict on simulated runs; every probe is one second a run."""
     rng = np.random.default_rng(seed)
@@ -40,6 +41,7 @@ def play(
             pairs=dict(pairs),
             spent_seconds=spent,
             budget_seconds=budget,
+            build_seconds=(build_seconds,) * len(levels),
         )
         decision = BayesSearcher().decide(seen, batch)
         history.append(decision)
@@ -198,6 +200,18 @@ def test_a_lone_commit_far_off_is_run_again():
     values[31] = (0.2, 0.001)
     again = BayesSearcher(cells=2).decide(evidence(59, values), 6)
     assert again.verdict is Verdict.NO_CHANGE
+
+
+def test_where_steps_were_taken_back_more_is_looked_for():
+    """Between three steps up nothing hints at pairs that cancel; up, down and up again does."""
+    built = {}
+    for name, sign in (("up", 1.0), ("back", -1.0)):
+        decision, seen, _ = play(
+            stairs(512, {100: 0.2, 230: 0.2 * sign, 410: 0.2}), build_seconds=15
+        )
+        assert {s.position for s in decision.steps} == {100, 230, 410}
+        built[name] = len(seen.values)
+    assert built["back"] > 1.2 * built["up"]
 
 
 def half_way(**more) -> Evidence:

@@ -35,7 +35,7 @@ import matplotlib.pyplot as plt
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SMALLEST = 0.03
-FIRST_SEED = 2_000_000
+FIRST_SEED = 3_000_000
 """No seed from here on was looked at while the search was made."""
 BUILD_SECONDS, RUN_SECONDS = 15.0, 2.0
 PEER_TRIALS = 100
@@ -323,8 +323,8 @@ def document(scores: list[Score], rows: Rows, trials: int) -> None:
         value = row.figure if isinstance(row.figure, str) else f"{row.figure:.4g}"
         state = ("SHORT" if row.short else "ok") if row.bar else ""
         lines.append(f"| {row.name} | {value} | {row.bar} | {state} |")
-    (DOCS / "search-bench.md").write_text("\n".join(lines) + "\n")
     lines += ["", *READING]
+    (DOCS / "search-bench.md").write_text("\n".join(lines) + "\n")
     names = list(dict.fromkeys(s.case for s in scores))
     figure, axes = plt.subplots(3, 4, figsize=(15, 9), sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):

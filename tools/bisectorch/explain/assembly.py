@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +15,12 @@ from bisectorch.model import Explanation, Workload
 
 MOST_ROWS = 40
 """Rows kept of functions and of operators: those that grew or shrank most."""
+
+SETTLED = 0.1
+"""A share of the step known to this standard error needs no further pair."""
+
+LAYOUT = 0.01
+"""By what share of a call two processes' functions differ though they do the same."""
 
 NO_STEP = 0.01
 """A relative step that is smaller is not told from none."""
@@ -33,30 +41,75 @@ class Pair:
     fault: str = ""
 
 
-def assemble(
-    nothing: Explanation,
-    workload: Workload,
-    pairs: Sequence[Pair],
-    files: tuple[Files, Files],
-    levels: tuple[float, float] | None,
-    paths: Sequence[str],
-    compiled_differs: bool,
-) -> Explanation:
-    """The explanation; its ``reason`` says so when there is no time to explain.
+@dataclass(frozen=True)
+class Question:
+    """What is to be explained.
 
-    Args:
-        nothing: names the workload and the commits.
+    Attributes:
+        nothing: the explanation as yet; names the workload and the commits.
         workload: what was looked into.
-        pairs: at least one.
-        files: what the executed files of each build define.
         levels: seconds of a call in each build, where that was measured well.
         paths: the repository's files that differ.
         compiled_differs: whether the builds' compiled files may differ.
     """
+
+    nothing: Explanation
+    workload: Workload
+    levels: tuple[float, float] | None = None
+    paths: tuple[str, ...] = ()
+    compiled_differs: bool = True
+
+
+def is_settled(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> bool:
+    """Whether another pair of processes would tell little that these do not."""
+    return bool(_assembled(question, pairs, files).reason) or (
+        doubt(question, pairs, files) <= SETTLED
+    )
+
+
+def doubt(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> float:
+    """The standard error of the share that is explained, from how pairs differ.
+
+    Where memory happens to lie makes a process faster or slower as a whole and function by
+    function, so that pairs are never thought to agree better than ``LAYOUT`` lets them.
+    """
+    alone = [_assembled(question, [pair], files) for pair in pairs]
+    shares = [each.explained_seconds / (each.step_seconds or math.inf) for each in alone]
+    before, after = _assembled(question, pairs, files).level_seconds
+    expected = LAYOUT * max(before, after) / abs(after - before)
+    seen = statistics.stdev(shares) if len(shares) > 1 else 0.0
+    return max(expected, seen) / math.sqrt(len(shares))
+
+
+def assemble(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> Explanation:
+    """The explanation; its ``reason`` says so when there is no time to explain.
+
+    Args:
+        question: what is to be explained.
+        pairs: at least one.
+        files: what the executed files of each build define.
+    """
+    found = _assembled(question, pairs, files)
+    if found.reason:
+        return found
+    error = doubt(question, pairs, files)
+    if error <= SETTLED:
+        return found
+    uncertain = (
+        f"of the share explained, {error * 100:.0f} % either way is chance: the step is small "
+        "beside what the place of things in memory does to a process"
+    )
+    return replace(found, notes=(*found.notes, uncertain))
+
+
+def _assembled(
+    question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]
+) -> Explanation:
+    workload = question.workload
     sides = ([p.profiles[0] for p in pairs], [p.profiles[1] for p in pairs])
     plain = unprofiled(pairs)
     is_time = workload.kind == "time" and workload.unit == "seconds"
-    level = levels if levels is not None and is_time else plain
+    level = question.levels if question.levels is not None and is_time else plain
     profiles = [profile for side in sides for profile in side]
     spots = {context.spot for profile in profiles for context in profile.contexts}
     sources = Sources(
@@ -72,7 +125,7 @@ def assemble(
     )
     step = level[1] - level[0]
     seen = replace(
-        nothing,
+        question.nothing,
         level_seconds=level,
         profiled_seconds=(
             middle([profile.profiled_seconds for profile in sides[0]]),
@@ -80,7 +133,7 @@ def assemble(
         ),
         functions=tuple(functions[:MOST_ROWS]),
         operators=tuple(operator_differences(*operators)[:MOST_ROWS]),
-        touched=touched(paths, spots, *files),
+        touched=touched(question.paths, spots, *files),
         methods=_methods(profiles),
     )
     seen = replace(seen, notes=tuple(_notes(seen, plain, pairs)))
@@ -91,7 +144,7 @@ def assemble(
         reason = "no step of 1 % or more was seen: there is nothing to explain"
     if reason:
         return replace(seen, reason=reason)
-    causes = find_causes(root, sources, operators, step, compiled_differs=compiled_differs)
+    causes = find_causes(root, sources, operators, step, compiled_differs=question.compiled_differs)
     if not causes:
         reason = "nothing that ran differs enough to explain it"
     return replace(seen, causes=causes, reason=reason)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bisectorch.explain.assembly import Pair, assemble
+from bisectorch.explain.assembly import Pair, Question, assemble, is_settled
 from bisectorch.explain.process import Blind, Looker
 from bisectorch.explain.profile import Profile, read
 from bisectorch.explain.reach import reached
@@ -29,7 +29,7 @@ FEWEST_SAMPLES, MOST_SAMPLES = 5, 30
 LONG_CALL_SECONDS = 0.5
 """Of a call that takes longer, one sample a pair is taken."""
 
-PAIRS = 2
+FEWEST_PAIRS, MOST_PAIRS = 2, 10
 MOST_DESCRIBED = 200
 """Changed files whose functions are looked at though the workload does not execute them."""
 
@@ -45,7 +45,7 @@ class ProfilingExplainer:
         benchmark_dir: Path,
         *,
         core: int | None = None,
-        pairs: int = PAIRS,
+        pairs: int = MOST_PAIRS,
         seconds: float = PAIR_SECONDS,
         attributes: Mapping[str, object] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -55,7 +55,7 @@ class ProfilingExplainer:
         Args:
             benchmark_dir: asv's benchmark directory.
             core: the core to run on; the last one this process may use by default.
-            pairs: how many pairs of fresh processes, unless they take long.
+            pairs: how many pairs of fresh processes at most; fewer where they agree, or take long.
             seconds: how long the samples of one pair go on, unless the fewest take longer.
             attributes: asv's benchmark attributes that override the benchmarks' own.
             clock: seconds that never run backwards, for tests.
@@ -93,17 +93,21 @@ class ProfilingExplainer:
         nothing = Explanation(workload.name, parent.sha, child.sha)
         if parent.tree == child.tree and parent.python == child.python:
             return replace(nothing, reason="both commits have the same files: nothing can differ")
+        question = Question(nothing, workload, levels, tuple(paths), compiled_differs)
         pairs: list[Pair] = []
         began = self._clock()
         try:
-            while len(pairs) < self._pairs:
+            while True:
                 pairs.append(self._pair(parent, child, workload, len(pairs)))
-                if self._clock() - began > ENOUGH_SECONDS:
-                    break
-            files = self._describe(parent, child, pairs, paths)
+                late = self._clock() - began > ENOUGH_SECONDS
+                if not late and len(pairs) < min(FEWEST_PAIRS, self._pairs):
+                    continue
+                if len(pairs) <= FEWEST_PAIRS:
+                    files = self._describe(parent, child, pairs, paths)
+                if late or len(pairs) >= self._pairs or is_settled(question, pairs, files):
+                    return assemble(question, pairs, files)
         except Blind as blind:
             return replace(nothing, reason=str(blind))
-        return assemble(nothing, workload, pairs, files, levels, paths, compiled_differs)
 
     def trace(self, build: Build, workload: Workload, paths: Sequence[str] = ()) -> Trace | None:
         """Which files of a build a workload reaches; None when it cannot be looked into.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,12 @@ from bisectorch.search.culprits import Located
 from bisectorch.search.likelihood import Array
 from bisectorch.search.posterior import Beliefs
 
-CLEAR = 5.0
+CLEAR = 4.8
 """A step that is so many times the noise is told by one run."""
 THOROUGH = 32.0
 """How much a hidden pair is worth; see decision 0007."""
+TAKEN_BACK = 5.0
+"""How much likelier a pair is where two steps and more took back the one before."""
 ENOUGH = 4
 """A commit with so many runs is not run again for standing out."""
 STANDING_OUT = 4.0
@@ -38,7 +41,7 @@ def hidden_pairs(
     looks like one wild run. Only where one run is enough to tell (the steps found so far are
     large beside the noise), and only while the chance of a hidden pair is worth its cost:
     two culprits more, at what each has cost so far, and the less the smaller a share of all
-    culprits they would be. A commit that stands out is measured again; an unmeasured stretch
+    culprits they would be; but more where steps were found that take back the one before. A commit that stands out is measured again; an unmeasured stretch
     is cut, as its chance to hide a pair falls as the square of its share of the range. Where
     a build is as dear as many runs, less is spent on a chance.
     """
@@ -49,6 +52,8 @@ def hidden_pairs(
     so_far = data.positions.size * build + float(data.counts.sum()) * run
     found = len(located)
     value = THOROUGH * so_far / found * (2 / (found + 2)) ** 2
+    if reversals(located) >= 2:
+        value *= TAKEN_BACK
     if build > DEAR_RUNS * run:
         value *= DEAR_RUNS * run / build
     rest = beliefs.relevant.copy()
@@ -69,6 +74,12 @@ def hidden_pairs(
             middle = 0.5 * (sums[left] + sums[right])
             chosen.append(int(places[np.argmin(np.abs(sums[places] - middle))]))
     return [Probe(tuple(sorted(chosen)), 1, Purpose.SEARCH)] if chosen else []
+
+
+def reversals(located: list[Located]) -> int:
+    """How often a step takes back, in part or in full, the one before it."""
+    steps = [item.step.log_ratio for item in sorted(located, key=lambda item: item.gaps)]
+    return sum(before * after < 0 for before, after in pairwise(steps))
 
 
 def standing_out(beliefs: Beliefs) -> list[int]:
