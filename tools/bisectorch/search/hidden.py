@@ -14,8 +14,8 @@ from bisectorch.search.culprits import Located
 from bisectorch.search.likelihood import Array
 from bisectorch.search.posterior import Beliefs
 
-CLEAR = 4.8
-"""A step that is so many times the noise is told by one run."""
+CLEAR = 3.7
+"""So many times the noise must a hidden step be for one run to tell."""
 THOROUGH = 32.0
 """How much a hidden pair is worth; see decision 0007."""
 TAKEN_BACK = 5.0
@@ -33,19 +33,21 @@ def hidden_pairs(
     evidence: Evidence,
     sums: Array,
     located: list[Located],
+    smallest: float,
     batch: int,
 ) -> list[Probe]:
     """Look for steps that cancel each other between two measured commits.
 
     Such a pair leaves no trace until a commit between its two steps is measured, and then
-    looks like one wild run. Only where one run is enough to tell (the steps found so far are
-    large beside the noise), and only while the chance of a hidden pair is worth its cost:
+    looks like one wild run. Only where one run is enough to tell (a step between the smallest
+    and the largest found is clear of the noise), and only while the chance of a hidden pair is worth its cost:
     two culprits more, at what each has cost so far, and the less the smaller a share of all
     culprits they would be; but more where steps were found that take back the one before. A commit that stands out is measured again; an unmeasured stretch
     is cut, as its chance to hide a pair falls as the square of its share of the range. Where
     a build is as dear as many runs, less is spent on a chance.
     """
-    if max(abs(item.step.log_ratio) for item in located) < CLEAR * beliefs.sigma:
+    largest = max(abs(item.step.log_ratio) for item in located)
+    if (largest**5 * smallest) ** (1 / 6) < CLEAR * beliefs.sigma:
         return []
     data = beliefs.data
     build, run = build_cost(evidence), evidence.run_seconds

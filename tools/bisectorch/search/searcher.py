@@ -148,7 +148,7 @@ class BayesSearcher:
                 probes = [Probe(tuple(odd[:batch]), 1, Purpose.REPEAT)]
                 return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located and not spent:
-            probes = hidden_pairs(beliefs, evidence, sums, located, batch)
+            probes = hidden_pairs(beliefs, evidence, sums, located, self.smallest, batch)
             if probes:
                 return self._go(evidence, sums, beliefs, located, limit, probes)
         if done and located:
