@@ -233,12 +233,11 @@ def make_edition(
         tags = {line[10].sha: ["v0.1.11"], line[30].sha: ["v0.1.12"], line[60].sha: ["v0.2.0"]}
         site = replace(site, tags=tags)
     return Edition(
-        site,
+        replace(site, places={commit.sha: place for place, commit in enumerate(line)}),
         tuple(map(make_told, sessions)),
         problems,
         make_workloads() if results else (),
         make_snapshots() if results else (),
-        {commit.sha: place for place, commit in enumerate(line)},
     )
 
 

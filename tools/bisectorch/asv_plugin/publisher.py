@@ -78,12 +78,11 @@ class Culprits(OutputPublisher):  # type: ignore[misc]
         sources = Sources(publication)
         sessions, problems = read_sessions(conf, cls.conclude)
         edition = Edition(
-            make_site(conf, publication.benchmarks, publication.tags),
+            make_site(conf, publication.benchmarks, publication.tags, context.revisions),
             sessions,
             problems,
             tuple(sources.workloads()),
             tuple(sources.snapshots()),
-            context.revisions,
             stamp(),
         )
         _write(conf, edition, publication.folder)
@@ -103,12 +102,14 @@ def publish_sessions(
     from bisectorch.report.pages import Edition
 
     sessions, problems = read_sessions(conf, conclude)
-    site = make_site(conf, {}, {})
+    site = make_site(conf, {}, {}, {})
     _write(conf, Edition(site, sessions, (*extra, *problems), stamp=stamp()), folder)
 
 
-def make_site(conf: Any, benchmarks: Mapping[str, Any], tags: Mapping[str, str]) -> Any:
-    """What the pages are about, from asv's configuration and the repository's tags."""
+def make_site(
+    conf: Any, benchmarks: Mapping[str, Any], tags: Mapping[str, str], places: Mapping[str, int]
+) -> Any:
+    """What the pages are about: asv's configuration, the repository's tags and its order."""
     from bisectorch.report.site import Site
 
     by_commit: dict[str, list[str]] = {}
@@ -120,6 +121,7 @@ def make_site(conf: Any, benchmarks: Mapping[str, Any], tags: Mapping[str, str])
         graph_url=lambda workload: graph_url(workload, benchmarks),
         address=Settings.from_conf(conf).site_address,
         tags=by_commit,
+        places=places,
     )
 
 

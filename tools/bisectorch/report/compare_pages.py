@@ -76,12 +76,10 @@ class Comparisons:
         site: Site,
         sources: Sequence[SnapshotSource],
         sessions: Sequence[Told],
-        places: Mapping[str, int],
     ) -> None:
         self._render = render
         self._site = site
         self._sources = sources
-        self._places = places
         self._of_commit: dict[str, list[SnapshotSource]] = {}
         for source in sorted(sources, key=lambda s: s.place):
             self._of_commit.setdefault(source.commit, []).append(source)
@@ -152,7 +150,7 @@ class Comparisons:
         content = {"version": VERSION, "relevant": comparing.RELEVANT, "commits": commits}
         yield COMMITS, json.dumps(content, separators=(",", ":")).encode("ascii")
         pairs = sorted(
-            self._pairs.values(), key=lambda p: self._places.get(p.after, 0), reverse=True
+            self._pairs.values(), key=lambda p: self._site.places.get(p.after, 0), reverse=True
         )
         dates = {sha: sources[0].date_seconds for sha, sources in self._of_commit.items()}
         yield (

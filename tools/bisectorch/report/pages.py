@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -77,7 +77,6 @@ class Edition:
         problems: logs that could not be read.
         workloads: what asv's results hold of each workload.
         snapshots: what they hold of each commit.
-        places: where each commit stands in the history.
         stamp: of the program; another one makes every page anew.
     """
 
@@ -86,7 +85,6 @@ class Edition:
     problems: Sequence[Problem] = ()
     workloads: Sequence[WorkloadSource] = ()
     snapshots: Sequence[SnapshotSource] = ()
-    places: Mapping[str, int] = field(default_factory=dict)
     stamp: str = ""
 
 
@@ -115,12 +113,8 @@ class _Pages:
         self._of_commit: dict[str, list[Entry]] = {}
         for entry in self._latest:
             self._of_commit.setdefault(entry.culprit.commit.sha, []).append(entry)
-        self._comparisons = Comparisons(
-            self._render, self._site, edition.snapshots, self._sessions, edition.places
-        )
-        self._workloads = WorkloadPages(
-            self._render, self._site, edition.workloads, self._latest, edition.places
-        )
+        self._comparisons = Comparisons(self._render, self._site, edition.snapshots, self._sessions)
+        self._workloads = WorkloadPages(self._render, self._site, edition.workloads, self._latest)
 
     def write(self) -> Made:
         """Every part."""

@@ -42,6 +42,7 @@ class Site:
         graph_url: the page of a workload's graph, relative to the site's root; None for none.
         address: where the site's root will be served, for feeds; empty when that is not known.
         tags: the names of releases and other tags, by commit.
+        places: where each commit stands in the history.
     """
 
     project: str
@@ -49,6 +50,7 @@ class Site:
     graph_url: Callable[[Workload], str | None] = lambda workload: None
     address: str = ""
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict)
 
     def commit_url(self, sha: str) -> str | None:
         """The commit's page in the project's forge, where there is one."""

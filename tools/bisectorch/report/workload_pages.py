@@ -56,12 +56,10 @@ class WorkloadPages:
         site: Site,
         sources: Sequence[WorkloadSource],
         listed: Sequence[Entry],
-        places: Mapping[str, int],
     ) -> None:
         self._render = render
         self._site = site
         self._sources = {source.workload.name: source for source in sources}
-        self._places = places
         self._culprits: dict[str, list[Entry]] = {}
         for entry in listed:
             self._culprits.setdefault(entry.found.workload.name, []).append(entry)
@@ -76,7 +74,8 @@ class WorkloadPages:
         for name, source in self._sources.items():
             own = self._culprits.get(name, ())
             told = [
-                (entry.path, entry.culprit.ratio, self._places.get(_where(entry))) for entry in own
+                (entry.path, entry.culprit.ratio, self._site.places.get(_where(entry)))
+                for entry in own
             ]
             siblings = [each.mark for each in self._siblings(source)]
             mark = f"{base} {source.mark} {siblings} {told}"
@@ -139,7 +138,7 @@ class WorkloadPages:
         """Each culprit once, where asv's results have its commit or one after it."""
         seen = set()
         for entry in entries:
-            place = self._places.get(_where(entry))
+            place = self._site.places.get(_where(entry))
             if place is not None and place not in seen:
                 seen.add(place)
                 yield charts.Mark(place, entry.culprit, f"../{entry.path}")

@@ -40,11 +40,12 @@ def hidden_pairs(
 
     Such a pair leaves no trace until a commit between its two steps is measured, and then
     looks like one wild run. Only where one run is enough to tell (a step between the smallest
-    and the largest found is clear of the noise), and only while the chance of a hidden pair is worth its cost:
-    two culprits more, at what each has cost so far, and the less the smaller a share of all
-    culprits they would be; but more where steps were found that take back the one before. A commit that stands out is measured again; an unmeasured stretch
-    is cut, as its chance to hide a pair falls as the square of its share of the range. Where
-    a build is as dear as many runs, less is spent on a chance.
+    and the largest found is clear of the noise), and only while the chance of a hidden pair is
+    worth its cost: two culprits more, at what each has cost so far, and the less the smaller a
+    share of all culprits they would be; but more where steps were found that take back the one
+    before. A commit that stands out is measured again; an unmeasured stretch is cut, as its
+    chance to hide a pair falls as the square of its share of the range. Where a build is as dear
+    as many runs, less is spent on a chance.
     """
     largest = max(abs(item.step.log_ratio) for item in located)
     if (largest**5 * smallest) ** (1 / 6) < CLEAR * beliefs.sigma:
