@@ -9,7 +9,7 @@ from typing import Any
 
 from bisectorch.asv_plugin.workshop import EXPLAIN, Workshop, findings_of, looks_into_builds
 from bisectorch.errors import Unbuildable
-from bisectorch.explain import ProfilingExplainer
+from bisectorch.explain import MOST_PAIRS, ProfilingExplainer
 from bisectorch.model import (
     Build,
     Commit,
@@ -31,7 +31,7 @@ def options(asked: bool | None) -> dict[str, str]:
 
 
 def explainer_for(
-    workshop: Workshop, attributes: Mapping[str, Any], *, pairs: int = 2
+    workshop: Workshop, attributes: Mapping[str, Any], *, pairs: int = MOST_PAIRS
 ) -> ProfilingExplainer:
     """An explainer on the core that measures."""
     cores = attributes.get("cpu_affinity")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bisectorch.explain.causes import Sources, find_causes, operator_differences
-from bisectorch.explain.profile import Operator, Profile, middle, operator_rows
+from bisectorch.explain.profile import Operator, Profile, middle, operator_rows, slower_by, typical
 from bisectorch.explain.sources import Files, changes, lines, touched
 from bisectorch.explain.tree import grow, rows
 from bisectorch.model import Explanation, Workload
@@ -62,7 +62,7 @@ class Question:
 
 def is_settled(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> bool:
     """Whether another pair of processes would tell little that these do not."""
-    return bool(_assembled(question, pairs, files).reason) or (
+    return bool(_assembled(question, pooled(pairs), files).reason) or (
         doubt(question, pairs, files) <= SETTLED
     )
 
@@ -73,10 +73,13 @@ def doubt(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files])
     Where memory happens to lie makes a process faster or slower as a whole and function by
     function, so that pairs are never thought to agree better than ``LAYOUT`` lets them.
     """
-    alone = [_assembled(question, [pair], files) for pair in pairs]
+    pairs = pooled(pairs)
+    levels = _assembled(question, pairs, files).level_seconds
+    # Each pair's own step errs by as much again, and says nothing of how it is made up.
+    told = replace(question, levels=levels)
+    alone = [_assembled(told, [pair], files) for pair in pairs]
     shares = [each.explained_seconds / (each.step_seconds or math.inf) for each in alone]
-    before, after = _assembled(question, pairs, files).level_seconds
-    expected = LAYOUT * max(before, after) / abs(after - before)
+    expected = LAYOUT * max(levels) / abs(levels[1] - levels[0])
     seen = statistics.stdev(shares) if len(shares) > 1 else 0.0
     return max(expected, seen) / math.sqrt(len(shares))
 
@@ -89,7 +92,7 @@ def assemble(question: Question, pairs: Sequence[Pair], files: tuple[Files, File
         pairs: at least one.
         files: what the executed files of each build define.
     """
-    found = _assembled(question, pairs, files)
+    found = _assembled(question, pooled(pairs), files)
     if found.reason:
         return found
     error = doubt(question, pairs, files)
@@ -148,6 +151,28 @@ def _assembled(
     if not causes:
         reason = "nothing that ran differs enough to explain it"
     return replace(seen, causes=causes, reason=reason)
+
+
+def pooled(pairs: Sequence[Pair]) -> list[Pair]:
+    """The same with the profiler's cost as all processes saw it together.
+
+    It is the interpreter's, not the build's; measured in each process alone, its error would be
+    taken for a difference of the builds.
+    """
+    seen = [profile for pair in pairs for profile in pair.profiles]
+    common = typical([profile.overhead for profile in seen])
+    fitted = [slower_by(replace(profile, overhead=common)) for profile in seen]
+    common = replace(common, slower=middle(fitted))
+    return [
+        replace(
+            pair,
+            profiles=(
+                replace(pair.profiles[0], overhead=common),
+                replace(pair.profiles[1], overhead=common),
+            ),
+        )
+        for pair in pairs
+    ]
 
 
 def unprofiled(pairs: Sequence[Pair]) -> tuple[float, float]:

@@ -45,15 +45,37 @@ class Context:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What cProfile adds: seconds a call to callee and caller, and a factor for Python code."""
+    """What cProfile adds: seconds a call to callee and caller, and a factor for Python code.
+
+    ``methods`` names the compiled functions that are methods, each call of which costs more.
+    """
 
     python: tuple[float, float] = (0.0, 0.0)
     builtin: tuple[float, float] = (0.0, 0.0)
     slower: float = 1.0
+    method: tuple[float, float] = (0.0, 0.0)
+    methods: frozenset[str] = frozenset()
 
     def of(self, spot: Spot) -> tuple[float, float]:
         """What a call of this function costs its callee and its caller."""
-        return self.builtin if spot.kind is SpentIn.BUILTIN else self.python
+        if spot.kind is not SpentIn.BUILTIN:
+            return self.python
+        return self.method if spot.name in self.methods else self.builtin
+
+
+def typical(measured: Sequence[Overhead]) -> Overhead:
+    """The median of each part."""
+
+    def middles(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+        return middle([to_callee for to_callee, _ in pairs]), middle([own for _, own in pairs])
+
+    return Overhead(
+        middles([each.python for each in measured]),
+        middles([each.builtin for each in measured]),
+        middle([each.slower for each in measured]),
+        middles([each.method for each in measured]),
+        frozenset().union(*(each.methods for each in measured)),
+    )
 
 
 @dataclass(frozen=True)
@@ -126,6 +148,8 @@ def read(seen: Mapping[str, Any], operators: Mapping[str, Any] | None = None) ->
             (cost["python"][0], cost["python"][1]),
             (cost["builtin"][0], cost["builtin"][1]),
             cost["slower"][0],
+            (cost["method"][0], cost["method"][1]),
+            frozenset(seen["methods"]),
         ),
         plain_seconds=middle(seen["plain"]),
         profiled_seconds=middle(seen["profiled"]),
@@ -151,6 +175,34 @@ def corrected(profile: Profile) -> dict[tuple[Spot | None, Spot], float]:
     each call that it makes, what that charges to a caller; what is left of a Python function is
     divided by the factor that Python code slows down by. Nothing gets below zero.
     """
+    own, net = _net(profile)
+    kept = {
+        spot: seconds / (profile.overhead.slower if spot.kind is SpentIn.PYTHON else 1.0)
+        for spot, seconds in net.items()
+    }
+    return {
+        (caller, callee): kept[callee] * seconds / own[callee] if own[callee] else 0.0
+        for (caller, callee), (_, seconds) in profile.edges.items()
+    }
+
+
+def slower_by(profile: Profile) -> float:
+    """The factor by which Python code must have slowed down for all to add up to a plain call.
+
+    What code does to the factor differs, so that the measured one is only a bound: a workload
+    with little Python code would put every other error into it.
+    """
+    measured = profile.overhead.slower
+    if profile.engine_apart:
+        return measured
+    _, net = _net(profile)
+    python = sum(seconds for spot, seconds in net.items() if spot.kind is SpentIn.PYTHON)
+    rest = profile.plain_seconds - (sum(net.values()) - python)
+    return min(measured, max(1.0, python / rest)) if rest > 0 else measured
+
+
+def _net(profile: Profile) -> tuple[dict[Spot, float], dict[Spot, float]]:
+    """Each function's own seconds as timed, and without what its calls cost."""
     own: dict[Spot, float] = defaultdict(float)
     cost: dict[Spot, float] = defaultdict(float)
     for (caller, callee), (calls, seconds) in profile.edges.items():
@@ -159,14 +211,7 @@ def corrected(profile: Profile) -> dict[tuple[Spot | None, Spot], float]:
         cost[callee] += calls * to_callee
         if caller is not None:
             cost[caller] += calls * to_caller
-    kept: dict[Spot, float] = {}
-    for spot, seconds in own.items():
-        slower = profile.overhead.slower if spot.kind is SpentIn.PYTHON else 1.0
-        kept[spot] = max(0.0, seconds - cost[spot]) / slower
-    return {
-        (caller, callee): kept[callee] * seconds / own[callee] if own[callee] else 0.0
-        for (caller, callee), (_, seconds) in profile.edges.items()
-    }
+    return own, {spot: max(0.0, seconds - cost[spot]) for spot, seconds in own.items()}
 
 
 def by_context(profile: Profile, level_seconds: float) -> tuple[list[float], float]:

@@ -17,6 +17,7 @@ from bisectorch.asv_plugin.sides import Side, find_sides, provide
 from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
+from bisectorch.explain import MOST_PAIRS
 from bisectorch.model import Explanation, TreeFile
 from bisectorch.report.progress import ConsoleReporter
 from bisectorch.report.whyreport import write_explanations
@@ -50,9 +51,10 @@ class Explain(TeachingErrors, Command):  # type: ignore[misc]
         parser.add_argument(
             "--pairs",
             type=int,
-            default=2,
+            default=MOST_PAIRS,
             metavar="N",
-            help="How many pairs of fresh processes to look into. Default: 2.",
+            help="How many pairs of fresh processes to look into at most; fewer where they agree. "
+            "Default: %(default)s.",
         )
         arguments.add_building(parser)
         arguments.add_format(parser)

@@ -10,7 +10,7 @@ import cProfile
 import gc
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 MOST_NODES = 20000
 """Contexts kept apart; deeper ones are counted in the last that is kept."""
@@ -88,6 +88,7 @@ class Edges(object):
     def __init__(self) -> None:
         self.samples: Dict[Tuple[Spot, Spot], List[Tuple[float, float]]] = {}
         self.labels: Dict[str, str] = {}
+        self.methods: Set[str] = set()
 
     def add(self, profile: cProfile.Profile, count: int, root: Spot = None) -> None:
         """One sample: what cProfile gathered in ``count`` calls that ``root`` made."""
@@ -99,6 +100,8 @@ class Edges(object):
             spot = spot_of(entry.code)
             if isinstance(entry.code, str):
                 self.labels.setdefault(spot, label_of(entry.code))
+                if entry.code.startswith("<method "):
+                    self.methods.add(spot)
             grow(totals, spot, entry.callcount, entry.inlinetime)
             for sub in entry.calls or ():
                 callee = spot_of(sub.code)
@@ -167,7 +170,8 @@ def profile(timer: Optional[Callable[[], float]]) -> cProfile.Profile:
 def overhead(timer: Optional[Callable[[], float]] = None) -> Dict[str, List[float]]:
     """What cProfile, reading this clock, adds to a call; measured on calls that do nothing.
 
-    For a Python and for a compiled callee: seconds charged to the callee and to the caller. And
+    For a Python callee, a compiled one, and a compiled method, which is bound to its object anew
+    for each call that is profiled: seconds charged to the callee and to the caller. And
     ``slower``: how many times longer Python code takes between calls while it is profiled, which
     on Python 3.11 is well above 1, because it then gives up its quickened instructions.
     """
@@ -182,6 +186,14 @@ def overhead(timer: Optional[Callable[[], float]] = None) -> Dict[str, List[floa
     def builtin_caller(count: int) -> None:
         for _ in range(count):
             chr(65)
+
+    class Text(str):
+        """Has a dictionary, as most objects have whose methods are called."""
+
+    def method_caller(count: int) -> None:
+        text = Text("a")
+        for _ in range(count):
+            text.isalpha()
 
     def no_caller(count: int) -> None:
         for _ in range(count):
@@ -213,22 +225,28 @@ def overhead(timer: Optional[Callable[[], float]] = None) -> Dict[str, List[floa
         return own, inner
 
     count = 2000
-    rounds = 7
+    rounds = 25
     collecting = gc.isenabled()
     gc.disable()
     try:
         found = {}
         loop = min(timed(no_caller) for _ in range(rounds))
+        profiled_loop = min(profiled(no_caller)[0] for _ in range(rounds))
         slower = min(profiled(busy)[0] for _ in range(rounds)) / min(
             timed(busy) for _ in range(rounds)
         )
-        for kind, caller in (("python", python_caller), ("builtin", builtin_caller)):
+        callers = (
+            ("python", python_caller),
+            ("builtin", builtin_caller),
+            ("method", method_caller),
+        )
+        for kind, caller in callers:
             real = max(0.0, min(timed(caller) for _ in range(rounds)) - loop)
             own, inner = min((profiled(caller) for _ in range(rounds)), key=sum)
             # A call's own price is shared between both ends, as neither can be told alone.
             found[kind] = [
                 max(0.0, inner - real / 2),
-                max(0.0, own - loop * max(1.0, slower) - real / 2),
+                max(0.0, own - profiled_loop - real / 2),
             ]
     finally:
         if collecting:

@@ -260,15 +260,11 @@ class Session(object):
             ],
             "keys": writer.keys,
             "labels": self.edges.labels,
+            "methods": sorted(self.edges.methods),
             "apart": self.apart,
             "prepared": writer.places(self.workload.prepared),
             "imported": writer.imported(),
         }
-
-    def count_instructions(self) -> int:
-        """One warmed-up call, for a process that runs under callgrind; how many were made."""
-        self.workload.call(plain, 1)
-        return 1
 
     def describe(self, tree: str, paths: List[str]) -> Dict[str, Any]:
         """What Python files define; None for one that is missing or cannot be parsed."""
