@@ -142,8 +142,9 @@ def rehearse(root: Path, tell: Tell, seed: int) -> Findings:
     try:
         log = SessionLog.reopen(path)
     except LogError:
-        # None, or one without a header: nothing was measured.
-        path.unlink(missing_ok=True)
+        # One without a header is for the user to delete: nothing was measured.
+        if path.exists():
+            path.unlink()
         log = SessionLog.create(path, start.header)
     with log:
         known = load(path)
