@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from bisectorch.explain import ProfilingExplainer
 from bisectorch.explain.assembly import Pair, Question, assemble, doubt, is_settled, pooled
 from bisectorch.explain.profile import Overhead, Profile, by_context, corrected, slower_by
 from bisectorch.explain.sources import Definition
-from bisectorch.model import CodeChange, Explanation, Workload
+from bisectorch.model import Build, CodeChange, Explanation, Route, Workload
 from profiles import builtin, call, operator, profile, python
 
 BENCH = python("time_it", "bench.py", own=False)
@@ -372,3 +374,27 @@ def test_python_code_slowed_down_by_what_makes_all_add_up() -> None:
     assert slower_by(replace(seen, overhead=Overhead(slower=1.2))) == 1.2
     apart = replace(seen, overhead=Overhead(slower=2.5), engine_apart=True)
     assert slower_by(apart) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("step", "wobble", "tick", "count"), [(25, 0.1, 1, 2), (1, 0.5, 1, 10), (1, 0.5, 70, 1)]
+)
+def test_pairs_are_taken_until_they_agree(
+    step: float, wobble: float, tick: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten at most, and none is begun after a minute."""
+    _, pairs, files = pairs_of(step, wobble, 10)
+    turns: list[int] = []
+    now = [0.0]
+
+    def pair(self: object, parent: Build, child: Build, workload: Workload, turn: int) -> Pair:
+        turns.append(turn)
+        now[0] += tick
+        return pairs[turn]
+
+    monkeypatch.setattr(ProfilingExplainer, "_pair", pair)
+    monkeypatch.setattr(ProfilingExplainer, "_describe", lambda *_: files)
+    explainer = ProfilingExplainer(Path("benchmarks"), core=0, clock=lambda: now[0])
+    builds = [Build(sha * 40, Route.CACHED, f"tree-{sha}", "python") for sha in "ab"]
+    explainer.explain(*builds, TIMED, compiled_differs=False)
+    assert turns == list(range(count))

@@ -68,7 +68,7 @@ def is_settled(question: Question, pairs: Sequence[Pair], files: tuple[Files, Fi
 
 
 def doubt(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> float:
-    """The standard error of the share that is explained, from how pairs differ.
+    """The standard error of the share of a step that is explained, from how pairs differ.
 
     Where memory happens to lie makes a process faster or slower as a whole and function by
     function, so that pairs are never thought to agree better than ``LAYOUT`` lets them.
@@ -78,7 +78,7 @@ def doubt(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files])
     # Each pair's own step errs by as much again, and says nothing of how it is made up.
     told = replace(question, levels=levels)
     alone = [_assembled(told, [pair], files) for pair in pairs]
-    shares = [each.explained_seconds / (each.step_seconds or math.inf) for each in alone]
+    shares = [each.explained_seconds / each.step_seconds for each in alone]
     expected = LAYOUT * max(levels) / abs(levels[1] - levels[0])
     seen = statistics.stdev(shares) if len(shares) > 1 else 0.0
     return max(expected, seen) / math.sqrt(len(shares))
