@@ -31,7 +31,8 @@ class MiniRepo:
         self.path = path
         self._minutes = 0
         path.mkdir(parents=True, exist_ok=True)
-        self.git("init", "-q", "-b", "main")
+        if not (path / ".git").exists():
+            self.git("init", "-q", "-b", "main")
 
     def git(self, *arguments: str, data: bytes | None = None) -> str:
         """Run git apart from the configuration of whoever runs the tests."""

@@ -83,6 +83,19 @@ def wait(driver: Chrome, condition: Callable[[], object]) -> None:
     waiting.until(lambda _: condition())
 
 
+def links(driver: Chrome, selector: str) -> dict[str, str]:
+    """The addresses of the links found, by their texts, read at one instant.
+
+    asv replaces its lists while they are read; an element of the list before is stale.
+    """
+    script = (
+        "return Object.fromEntries([...document.querySelectorAll(arguments[0])]"
+        ".map(link => [link.innerText, link.href]))"
+    )
+    found: dict[str, str] = driver.execute_script(script, selector)
+    return found
+
+
 def wait_for_heading(driver: Chrome, text: str) -> None:
     """Wait for the page with this main heading."""
     wait(driver, lambda: driver.find_element(By.TAG_NAME, "h1").text == text)
@@ -139,24 +152,24 @@ def test_asvs_pages_need_no_network(driver: Chrome, base: str) -> None:
 def test_culprits_are_marked_on_asvs_graph(driver: Chrome, base: str) -> None:
     """With effect and a way to the culprit's page, whatever the axis."""
     visit(driver, f"{base}index.html#linear.Linear.time_backward?p-batch=1&p-features=10")
-    found = (By.CSS_SELECTOR, "#main-graph .culprit-mark")
-    wait(driver, lambda: len(driver.find_elements(*found)) == 3)
+    found = "#main-graph .culprit-mark"
+    expected = {"▲ +62.0 %", "▲ +31.0 %", "▼ -42.0 %"}
+    wait(driver, lambda: set(links(driver, found)) == expected)
     for setting in ("even-spacing", "date-scale", "log-scale"):
         driver.find_element(By.ID, setting).click()
-        wait(driver, lambda: len(driver.find_elements(*found)) == 3)
-    marks = driver.find_elements(*found)
-    assert {mark.text for mark in marks} == {"▲ +62.0 %", "▲ +31.0 %", "▼ -42.0 %"}
-    driver.get(marks[0].get_attribute("href"))
+        wait(driver, lambda: set(links(driver, found)) == expected)
+    driver.get(links(driver, found)["▲ +62.0 %"])
     assert driver.find_elements(By.CSS_SELECTOR, ".tiles")
 
 
 def test_culprits_are_marked_in_asvs_regressions(driver: Chrome, base: str) -> None:
     """Beside the commit that asv suspects, the culprit that was proven."""
     visit(driver, f"{base}index.html#/regressions")
-    wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#regressions-body .culprit-mark"))
-    (mark,) = driver.find_elements(By.CSS_SELECTOR, "#regressions-body .culprit-mark")
-    assert mark.text == "▲ +62.0 %"
-    assert "/culprits/" in mark.get_attribute("href")
+    found = "#regressions-body .culprit-mark"
+    wait(driver, lambda: links(driver, found))
+    ((text, url),) = links(driver, found).items()
+    assert text == "▲ +62.0 %"
+    assert "/culprits/" in url
 
 
 def asked(driver: Chrome) -> set[str]:

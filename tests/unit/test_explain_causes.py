@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from bisectorch.explain import ProfilingExplainer
-from bisectorch.explain.assembly import Pair, Question, assemble, doubt, is_settled, pooled
-from bisectorch.explain.profile import Overhead, Profile, by_context, corrected, slower_by
+from bisectorch.explain.assembly import Pair, Question, assemble, doubt, is_settled
+from bisectorch.explain.profile import Overhead, Profile, by_context, corrected
 from bisectorch.explain.sources import Definition
 from bisectorch.model import Build, CodeChange, Explanation, Route, Workload
 from profiles import builtin, call, operator, profile, python
@@ -352,28 +352,6 @@ def test_pairs_that_disagree_agree_on_average() -> None:
     shares = [assemble(question, [pair], files).causes[0].share for pair in pairs]
     assert max(shares) - min(shares) > 0.5
     assert assemble(question, pairs, files).causes[0].share == pytest.approx(1, abs=0.1)
-
-
-def test_the_interpreters_cost_is_common_to_all_processes() -> None:
-    """What one process measured of it wrongly is no difference of the builds."""
-    shape = call(BENCH, 1, MICRO, call(FORWARD, 100, 2 * MICRO, call(builtin("dot"), 1, 3 * MICRO)))
-    slower = [profile(shape, overhead=Overhead(slower=2.0)) for _ in range(6)]
-    wrong = replace(slower[0], overhead=Overhead(slower=2.6))
-    sides = [(wrong, slower[1]), (slower[2], slower[3]), (slower[4], slower[5])]
-    pairs = [Pair(s, ((s[0].plain_seconds,), (s[1].plain_seconds,))) for s in sides]
-    for pair in pooled(pairs):
-        for seen in pair.profiles:
-            assert sum(corrected(seen).values()) == pytest.approx(seen.plain_seconds)
-
-
-def test_python_code_slowed_down_by_what_makes_all_add_up() -> None:
-    """But by no more than was measured, and not while another thread ran."""
-    shape = call(BENCH, 1, MICRO, call(builtin("dot"), 2, 3 * MICRO))
-    seen = profile(shape, overhead=Overhead(slower=1.5))
-    assert slower_by(replace(seen, overhead=Overhead(slower=2.5))) == pytest.approx(1.5)
-    assert slower_by(replace(seen, overhead=Overhead(slower=1.2))) == 1.2
-    apart = replace(seen, overhead=Overhead(slower=2.5), engine_apart=True)
-    assert slower_by(apart) == 2.5
 
 
 @pytest.mark.parametrize(

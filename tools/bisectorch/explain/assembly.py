@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bisectorch.explain.causes import Sources, find_causes, operator_differences
-from bisectorch.explain.profile import Operator, Profile, middle, operator_rows, slower_by, typical
+from bisectorch.explain.overhead import pooled
+from bisectorch.explain.profile import Operator, Profile, middle, operator_rows
 from bisectorch.explain.sources import Files, changes, lines, touched
 from bisectorch.explain.tree import grow, rows
 from bisectorch.model import Explanation, Workload
@@ -62,7 +63,7 @@ class Question:
 
 def is_settled(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files]) -> bool:
     """Whether another pair of processes would tell little that these do not."""
-    return bool(_assembled(question, pooled(pairs), files).reason) or (
+    return bool(_assembled(question, _alike(pairs), files).reason) or (
         doubt(question, pairs, files) <= SETTLED
     )
 
@@ -73,7 +74,7 @@ def doubt(question: Question, pairs: Sequence[Pair], files: tuple[Files, Files])
     Where memory happens to lie makes a process faster or slower as a whole and function by
     function, so that pairs are never thought to agree better than ``LAYOUT`` lets them.
     """
-    pairs = pooled(pairs)
+    pairs = _alike(pairs)
     levels = _assembled(question, pairs, files).level_seconds
     # Each pair's own step errs by as much again, and says nothing of how it is made up.
     told = replace(question, levels=levels)
@@ -92,7 +93,7 @@ def assemble(question: Question, pairs: Sequence[Pair], files: tuple[Files, File
         pairs: at least one.
         files: what the executed files of each build define.
     """
-    found = _assembled(question, pooled(pairs), files)
+    found = _assembled(question, _alike(pairs), files)
     if found.reason:
         return found
     error = doubt(question, pairs, files)
@@ -153,26 +154,10 @@ def _assembled(
     return replace(seen, causes=causes, reason=reason)
 
 
-def pooled(pairs: Sequence[Pair]) -> list[Pair]:
-    """The same with the profiler's cost as all processes saw it together.
-
-    It is the interpreter's, not the build's; measured in each process alone, its error would be
-    taken for a difference of the builds.
-    """
-    seen = [profile for pair in pairs for profile in pair.profiles]
-    common = typical([profile.overhead for profile in seen])
-    fitted = [slower_by(replace(profile, overhead=common)) for profile in seen]
-    common = replace(common, slower=middle(fitted))
-    return [
-        replace(
-            pair,
-            profiles=(
-                replace(pair.profiles[0], overhead=common),
-                replace(pair.profiles[1], overhead=common),
-            ),
-        )
-        for pair in pairs
-    ]
+def _alike(pairs: Sequence[Pair]) -> list[Pair]:
+    """The same with one cost of profiling for all processes."""
+    common = pooled([pair.profiles for pair in pairs])
+    return [replace(pair, profiles=sides) for pair, sides in zip(pairs, common, strict=True)]
 
 
 def unprofiled(pairs: Sequence[Pair]) -> tuple[float, float]:

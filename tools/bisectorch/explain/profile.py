@@ -63,21 +63,6 @@ class Overhead:
         return self.method if spot.name in self.methods else self.builtin
 
 
-def typical(measured: Sequence[Overhead]) -> Overhead:
-    """The median of each part."""
-
-    def middles(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        return middle([to_callee for to_callee, _ in pairs]), middle([own for _, own in pairs])
-
-    return Overhead(
-        middles([each.python for each in measured]),
-        middles([each.builtin for each in measured]),
-        middle([each.slower for each in measured]),
-        middles([each.method for each in measured]),
-        frozenset().union(*(each.methods for each in measured)),
-    )
-
-
 @dataclass(frozen=True)
 class Operator:
     """A row of PyTorch's own profiler, for one call of the workload."""
@@ -104,6 +89,7 @@ class Profile:
         executed, prepared, imported: files of the tree, as ``model.Trace`` means them.
         engine_apart: autograd runs backward in a thread of its own.
         busy: others used the core, so that processor time was profiled, which knows no waiting.
+        interpreter: what ran it, as it describes itself.
     """
 
     contexts: tuple[Context, ...]
@@ -120,6 +106,7 @@ class Profile:
     imported: tuple[str, ...] = ()
     engine_apart: bool = False
     busy: bool = False
+    interpreter: str = ""
 
     @property
     def executed(self) -> tuple[str, ...]:
@@ -165,44 +152,17 @@ def read(seen: Mapping[str, Any], operators: Mapping[str, Any] | None = None) ->
         imported=tuple(seen["imported"]),
         engine_apart=bool(seen["apart"]),
         busy=bool(seen["busy"]),
+        interpreter=str(seen["interpreter"]),
     )
 
 
 def corrected(profile: Profile) -> dict[tuple[Spot | None, Spot], float]:
-    """The edges' seconds without cProfile's cost, as it was measured on empty calls.
+    """The edges' seconds without cProfile's cost.
 
     From a function's own time goes, for each call of it, what that charges to a callee, and for
     each call that it makes, what that charges to a caller; what is left of a Python function is
     divided by the factor that Python code slows down by. Nothing gets below zero.
     """
-    own, net = _net(profile)
-    kept = {
-        spot: seconds / (profile.overhead.slower if spot.kind is SpentIn.PYTHON else 1.0)
-        for spot, seconds in net.items()
-    }
-    return {
-        (caller, callee): kept[callee] * seconds / own[callee] if own[callee] else 0.0
-        for (caller, callee), (_, seconds) in profile.edges.items()
-    }
-
-
-def slower_by(profile: Profile) -> float:
-    """The factor by which Python code must have slowed down for all to add up to a plain call.
-
-    What code does to the factor differs, so that the measured one is only a bound: a workload
-    with little Python code would put every other error into it.
-    """
-    measured = profile.overhead.slower
-    if profile.engine_apart:
-        return measured
-    _, net = _net(profile)
-    python = sum(seconds for spot, seconds in net.items() if spot.kind is SpentIn.PYTHON)
-    rest = profile.plain_seconds - (sum(net.values()) - python)
-    return min(measured, max(1.0, python / rest)) if rest > 0 else measured
-
-
-def _net(profile: Profile) -> tuple[dict[Spot, float], dict[Spot, float]]:
-    """Each function's own seconds as timed, and without what its calls cost."""
     own: dict[Spot, float] = defaultdict(float)
     cost: dict[Spot, float] = defaultdict(float)
     for (caller, callee), (calls, seconds) in profile.edges.items():
@@ -211,7 +171,15 @@ def _net(profile: Profile) -> tuple[dict[Spot, float], dict[Spot, float]]:
         cost[callee] += calls * to_callee
         if caller is not None:
             cost[caller] += calls * to_caller
-    return own, {spot: max(0.0, seconds - cost[spot]) for spot, seconds in own.items()}
+    kept = {
+        spot: max(0.0, seconds - cost[spot])
+        / (profile.overhead.slower if spot.kind is SpentIn.PYTHON else 1.0)
+        for spot, seconds in own.items()
+    }
+    return {
+        (caller, callee): kept[callee] * seconds / own[callee] if own[callee] else 0.0
+        for (caller, callee), (_, seconds) in profile.edges.items()
+    }
 
 
 def by_context(profile: Profile, level_seconds: float) -> tuple[list[float], float]:

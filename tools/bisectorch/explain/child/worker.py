@@ -253,6 +253,7 @@ class Session(object):
             "profiled": self.profiled,
             "overhead": calls_room.overhead(self.timer),
             "busy": self.timer is not None,
+            "interpreter": sys.version,
             "tree": writer.tree(self.main.root, self.engine.root if self.apart else None),
             "edges": [
                 [writer.key(caller), writer.key(callee), calls, seconds]

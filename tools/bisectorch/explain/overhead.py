@@ -1,0 +1,133 @@
+"""What cProfile adds to a call, as all processes of an explanation saw it together. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bisectorch.explain.profile import Overhead, Profile, Spot, middle
+from bisectorch.model import SpentIn
+
+Array = npt.NDArray[np.float64]
+Sides = tuple[Profile, Profile]
+
+DEARER = np.linspace(1.0, 2.0, 41)
+"""How many times more a call's profiling may cost among other calls than in an empty loop."""
+SLOWED = np.linspace(0.0, 1.0, 41)
+"""What share of the slowness seen in a busy loop other Python code may suffer."""
+DEARER_SPREAD = 0.5
+LEVEL_SPREAD, STEP_SPREAD = 0.03, 0.01
+"""By how much, relatively, profiled and plain calls of one process, and of two, differ anyway."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the cost met in the workload differs from the one measured in empty loops.
+
+    Attributes:
+        dearer: the factor of what a call adds: caches are full of other things than in a loop.
+        slowed: the share of the loop's slowness that is Python code's.
+    """
+
+    dearer: float = 1.0
+    slowed: float = 1.0
+
+    def of(self, loop: Overhead) -> Overhead:
+        """The cost in the workload from the one in empty loops."""
+        return Overhead(
+            python=(self.dearer * loop.python[0], self.dearer * loop.python[1]),
+            builtin=(self.dearer * loop.builtin[0], self.dearer * loop.builtin[1]),
+            method=(self.dearer * loop.method[0], self.dearer * loop.method[1]),
+            slower=1 + self.slowed * (loop.slower - 1),
+            methods=loop.methods,
+        )
+
+
+def pooled(pairs: Sequence[Sides]) -> list[Sides]:
+    """The same with the profiler's cost as all processes saw it together.
+
+    It is the interpreter's and the clock's, not the build's; measured in each process alone, its
+    error would be taken for a difference of the builds.
+    """
+    groups: dict[tuple[str, bool], list[Overhead]] = defaultdict(list)
+    for profile in (profile for pair in pairs for profile in pair):
+        groups[_looked_by(profile)].append(profile.overhead)
+    common = {key: typical(measured) for key, measured in groups.items()}
+    alike = [
+        (
+            replace(before, overhead=common[_looked_by(before)]),
+            replace(after, overhead=common[_looked_by(after)]),
+        )
+        for before, after in pairs
+    ]
+    fit = fitted(alike)
+    return [
+        (
+            replace(before, overhead=fit.of(before.overhead)),
+            replace(after, overhead=fit.of(after.overhead)),
+        )
+        for before, after in alike
+    ]
+
+
+def typical(measured: Sequence[Overhead]) -> Overhead:
+    """The median of each part."""
+
+    def middles(costs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+        return middle([to_callee for to_callee, _ in costs]), middle([own for _, own in costs])
+
+    return Overhead(
+        middles([each.python for each in measured]),
+        middles([each.builtin for each in measured]),
+        middle([each.slower for each in measured]),
+        middles([each.method for each in measured]),
+        frozenset().union(*(each.methods for each in measured)),
+    )
+
+
+def fitted(pairs: Sequence[Sides]) -> Fit:
+    """What makes the functions of each process add up to its call without a profiler.
+
+    Both builds' levels, and above all the step between them, must come out: two conditions for
+    two unknowns, each of which is held to what it can be. By least squares on a grid. Where
+    autograd's own thread ran beside, nothing adds up, and the cost stays as in empty loops.
+    """
+    pairs = [pair for pair in pairs if not any(p.engine_apart for p in pair)]
+    pairs = [pair for pair in pairs if all(p.plain_seconds > 0 for p in pair)]
+    if not pairs:
+        return Fit()
+    misses: Array = ((DEARER[:, None] - 1) / DEARER_SPREAD) ** 2 + 0 * SLOWED
+    for pair in pairs:
+        before, after = (_excess(profile) for profile in pair)
+        misses = misses + ((before + after) / (2 * LEVEL_SPREAD)) ** 2 / len(pairs)
+        misses = misses + ((after - before) / STEP_SPREAD) ** 2
+    dearer, slowed = np.unravel_index(int(np.argmin(misses)), misses.shape)
+    return Fit(float(DEARER[dearer]), float(SLOWED[slowed]))
+
+
+def _excess(profile: Profile) -> Array:
+    """By what share all functions come out too long, for each of DEARER and of SLOWED."""
+    own: dict[Spot, float] = defaultdict(float)
+    cost: dict[Spot | None, float] = defaultdict(float)
+    for (caller, callee), (calls, seconds) in profile.edges.items():
+        to_callee, to_caller = profile.overhead.of(callee)
+        own[callee] += seconds
+        cost[callee] += calls * to_callee
+        cost[caller] += calls * to_caller
+    python = np.array([spot.kind is SpentIn.PYTHON for spot in own], dtype=np.bool_)
+    seconds_of = np.array(list(own.values()))
+    cost_of = np.array([cost[spot] for spot in own])
+    net = np.maximum(0.0, seconds_of - DEARER[:, None] * cost_of)
+    slower = 1 + SLOWED * (profile.overhead.slower - 1)
+    total = net[:, python].sum(axis=1)[:, None] / slower + net[:, ~python].sum(axis=1)[:, None]
+    excess: Array = total / profile.plain_seconds - 1
+    return excess
+
+
+def _looked_by(profile: Profile) -> tuple[str, bool]:
+    """What the cost depends on: the interpreter, and which clock was read."""
+    return profile.interpreter, profile.busy
