@@ -15,35 +15,35 @@ from bisectorch.model import SpentIn
 Array = npt.NDArray[np.float64]
 Sides = tuple[Profile, Profile]
 
-DEARER = np.linspace(1.0, 2.0, 41)
-"""How many times more a call's profiling may cost among other calls than in an empty loop."""
+DEARER = np.linspace(0.6, 1.5, 37)
+"""How many times more a call's profiling may cost in the workload than it did when measured."""
 SLOWED = np.linspace(0.0, 1.0, 41)
 """What share of the slowness seen in a busy loop other Python code may suffer."""
-DEARER_SPREAD = 0.5
+DEARER_SPREAD = 0.2
 LEVEL_SPREAD, STEP_SPREAD = 0.03, 0.01
 """By how much, relatively, profiled and plain calls of one process, and of two, differ anyway."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How the cost met in the workload differs from the one measured in empty loops.
+    """How the cost met in the workload differs from the one measured on functions by themselves.
 
     Attributes:
-        dearer: the factor of what a call adds: caches are full of other things than in a loop.
-        slowed: the share of the loop's slowness that is Python code's.
+        dearer: the factor of what a call adds: more functions are looked up, or fewer.
+        slowed: the share of a busy loop's slowness that is the workload's Python code's.
     """
 
     dearer: float = 1.0
     slowed: float = 1.0
 
-    def of(self, loop: Overhead) -> Overhead:
-        """The cost in the workload from the one in empty loops."""
+    def of(self, measured: Overhead) -> Overhead:
+        """The cost in the workload from the one measured."""
         return Overhead(
-            python=(self.dearer * loop.python[0], self.dearer * loop.python[1]),
-            builtin=(self.dearer * loop.builtin[0], self.dearer * loop.builtin[1]),
-            method=(self.dearer * loop.method[0], self.dearer * loop.method[1]),
-            slower=1 + self.slowed * (loop.slower - 1),
-            methods=loop.methods,
+            python=(self.dearer * measured.python[0], self.dearer * measured.python[1]),
+            builtin=(self.dearer * measured.builtin[0], self.dearer * measured.builtin[1]),
+            method=(self.dearer * measured.method[0], self.dearer * measured.method[1]),
+            slower=1 + self.slowed * (measured.slower - 1),
+            methods=measured.methods,
         )
 
 
@@ -94,7 +94,7 @@ def fitted(pairs: Sequence[Sides]) -> Fit:
 
     Both builds' levels, and above all the step between them, must come out: two conditions for
     two unknowns, each of which is held to what it can be. By least squares on a grid. Where
-    autograd's own thread ran beside, nothing adds up, and the cost stays as in empty loops.
+    autograd's own thread ran beside, nothing adds up, and the cost stays as measured.
     """
     pairs = [pair for pair in pairs if not any(p.engine_apart for p in pair)]
     pairs = [pair for pair in pairs if all(p.plain_seconds > 0 for p in pair)]
