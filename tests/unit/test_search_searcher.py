@@ -88,6 +88,47 @@ def test_then_asks_for_a_grid():
     assert all(0 < x < 59 for x in probe.positions)
 
 
+def dear(size: int, *free: int, values: dict[int, tuple[float, ...]] | None = None) -> Evidence:
+    """Builds as dear as a hundred runs, but for those that are there already."""
+    quotes = [0.0 if x in {*free, *(values or {})} else 100.0 for x in range(size)]
+    return evidence(size, values, build_seconds=tuple(quotes), run_seconds=1.0)
+
+
+def positions_of(decision: Decision, purpose: Purpose) -> tuple[int, ...]:
+    """What is asked for with this purpose."""
+    return tuple(x for p in decision.probes if p.purpose is purpose for x in p.positions)
+
+
+def test_builders_that_would_wait_for_the_ends_begin_the_grid():
+    """But only where a build takes long, and no more than there are builders."""
+    seen = dear(60)
+    assert positions_of(BayesSearcher().decide(seen, 1), Purpose.GRID) == ()
+    assert positions_of(BayesSearcher().decide(seen, 2), Purpose.GRID) == ()
+    assert len(positions_of(BayesSearcher().decide(seen, 4), Purpose.GRID)) == 2
+    assert len(positions_of(BayesSearcher().decide(dear(60, 0), 2), Purpose.GRID)) == 1
+    assert positions_of(BayesSearcher().decide(dear(60, 0, 59), 4), Purpose.GRID) == ()
+
+
+def test_builders_that_would_wait_for_the_grid_cut_elsewhere():
+    """Where the step is, if that is known already, and not beside what the grid asks for."""
+    values = {0: (0.0, 0.0), 59: (0.5, 0.5), 15: (0.5,), 30: (0.5,)}
+    decision = BayesSearcher(cells=4).decide(dear(60, values=values), 2)
+    (grid,) = positions_of(decision, Purpose.GRID)
+    assert 40 < grid < 50
+    (cut,) = positions_of(decision, Purpose.SEARCH)
+    assert 0 < cut < 15
+    alone = BayesSearcher(cells=4).decide(dear(60, values=values), 1)
+    assert positions_of(alone, Purpose.SEARCH) == ()
+
+
+def test_what_is_built_at_once_is_not_asked_for_early():
+    """Later, when more is known, it costs no more."""
+    values = {0: (0.0, 0.0), 59: (0.5, 0.5), 15: (0.5,), 30: (0.5,)}
+    decision = BayesSearcher(cells=4).decide(dear(60, *range(15), values=values), 2)
+    assert len(positions_of(decision, Purpose.GRID)) == 1
+    assert positions_of(decision, Purpose.SEARCH) == ()
+
+
 def test_names_every_step_of_both_signs():
     """Both signs are found, and nothing else, largest first."""
     truth = {12: 0.3, 33: -0.2, 50: 0.08}

@@ -31,11 +31,7 @@ def discover(
     and saves asv's benchmarks.json. Raises UsageError when nothing matches.
     """
     patterns = wanted or ["."]
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(f"-b {pattern!r} is not a regular expression: {error}") from error
+    refuse_no_patterns(patterns)
     found = _discover(conf, repo, environment, shas)
     benchmarks = Benchmarks(conf, found, regex=list(patterns))
     benchmarks.save()
@@ -51,6 +47,15 @@ def discover(
         listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise UsageError(f"no benchmark matches {' '.join(patterns)!r}; there are: {listed}")
     return workloads, dict(benchmarks)
+
+
+def refuse_no_patterns(patterns: Sequence[str]) -> None:
+    """Raise UsageError where one is no regular expression."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"-b {pattern!r} is not a regular expression: {error}") from error
 
 
 def _discover(conf: Any, repo: Any, environment: Any, shas: Sequence[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ UNIFORM_SHARE = 0.1
 LEAST_GAIN = 1e-5
 MOST_BUILDS = 8
 """So many builds of one commit have told what builds can tell."""
+DEAR_RUNS = 10.0
+"""A build that costs more runs than this is worth making while another is made anyway."""
 RESERVED_RUNS = 5
 """What must be left of a budget beside a fresh build: a run of it and two rounds to confirm."""
 
@@ -55,6 +58,19 @@ def open_positions(evidence: Evidence, left: int, right: int) -> npt.NDArray[np.
     inside = np.arange(left + 1, right, dtype=np.intp)
     broken = [x for x in evidence.failed if left < x < right]
     return np.setdiff1d(inside, np.asarray(broken, dtype=np.intp)) if broken else inside
+
+
+def dear_of(evidence: Evidence, positions: Iterable[int]) -> list[int]:
+    """Those of the positions of which a build would take long."""
+    if len(evidence.build_seconds) != evidence.size:
+        return []
+    return [x for x in positions if evidence.build_seconds[x] > DEAR_RUNS * evidence.run_seconds]
+
+
+def idle_builders(evidence: Evidence, positions: Iterable[int], builders: int) -> int:
+    """How many builders would wait while these are built; none where nothing takes long."""
+    dear = dear_of(evidence, positions)
+    return max(0, builders - len(dear)) if dear else 0
 
 
 def rebuild_quotes(evidence: Evidence, data: Data) -> Array:
@@ -164,6 +180,28 @@ class Chooser:
         options = [o for o in options if o not in fresh[1:]]
         floor = 0.15 * options[0].rate
         return [o for o in options[:batch] if o.rate >= floor]
+
+    def beside(self, asked: Sequence[int], builders: int) -> list[Option]:
+        """New commits for builders that would wait while those asked for are built.
+
+        Only such as take long themselves: what builds at once loses nothing by being asked for
+        later, when more is known. Not where something else is asked for in the same gap.
+        """
+        idle = idle_builders(self.evidence, asked, builders)
+        if not idle:
+            return []
+        options = [o for o in self.best(len(asked) + idle) if o.purpose is Purpose.SEARCH]
+        positions = self.beliefs.data.positions
+        others = set(asked) - {option.position for option in options} - set(positions.tolist())
+        taken = {int(g) for g in np.searchsorted(positions, sorted(others))}
+        free = [
+            option.position
+            for option in options
+            if option.position not in asked
+            and int(np.searchsorted(positions, option.position)) not in taken
+        ]
+        wanted = dear_of(self.evidence, free)[:idle]
+        return [option for option in options if option.position in wanted]
 
     def _build_seconds(self, positions: npt.NDArray[np.intp]) -> Array:
         if self.quotes.size != self.evidence.size:

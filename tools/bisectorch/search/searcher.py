@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisectorch.model import Decision, Evidence, Probe, Purpose, Verdict
-from bisectorch.search.choose import Chooser, Option, missing_targets, open_positions
+from bisectorch.search.choose import (
+    Chooser,
+    Option,
+    dear_of,
+    idle_builders,
+    missing_targets,
+    open_positions,
+)
 from bisectorch.search.culprits import (
     MOST_ROUNDS,
     Confirmation,
@@ -109,25 +116,13 @@ class BayesSearcher:
         )
         measured = set(data.positions.tolist())
         ends = [x for x in (first, last) if x not in measured]
-        if ends and not spent:
-            return self._go(
-                evidence,
-                sums,
-                beliefs,
-                located,
-                limit,
-                [Probe(tuple(ends), self.start_runs, Purpose.ENDS)],
-            )
         grid = missing_targets(evidence, sums, first, last, self._cells(evidence, batch))
-        if grid and not spent:
-            return self._go(
-                evidence,
-                sums,
-                beliefs,
-                located,
-                limit,
-                [Probe(tuple(grid[:batch]), 1, Purpose.GRID)],
-            )
+        if ends and not spent:
+            probes = [Probe(tuple(ends), self.start_runs, Purpose.ENDS)]
+            idle = idle_builders(evidence, ends, batch)
+            if idle and (dear := dear_of(evidence, grid)):
+                probes.append(Probe(tuple(dear[:idle]), 1, Purpose.GRID))
+            return self._go(evidence, sums, beliefs, located, limit, probes)
         if beliefs is None or ends:
             return self._end(
                 evidence,
@@ -139,6 +134,18 @@ class BayesSearcher:
                 "the budget ended before both ends were measured",
             )
         quiet = self._quiet(beliefs, located)
+        chooser = Chooser(
+            beliefs,
+            evidence,
+            sums,
+            most_runs=self.most_runs,
+            quiet=quiet,
+            located=gaps_of(located, beliefs),
+        )
+        if grid and not spent:
+            probes = [Probe(tuple(grid[:batch]), 1, Purpose.GRID)]
+            probes += _grouped(chooser.beside(probes[0].positions, batch))
+            return self._go(evidence, sums, beliefs, located, limit, probes)
         settled = bool(quiet.all())
         wanted = [x for x in located if x.closed and x.confirmation is Confirmation.WANTED]
         done = settled and not wanted
@@ -170,15 +177,8 @@ class BayesSearcher:
         if done:
             probes += self._sharpen(beliefs, limit, room)
         elif room > 0 and not settled:
-            chooser = Chooser(
-                beliefs,
-                evidence,
-                sums,
-                most_runs=self.most_runs,
-                quiet=quiet,
-                located=gaps_of(located, beliefs),
-            )
             options = chooser.best(room)
+            options += chooser.beside([option.position for option in options], batch)
             probes += self._as_confirmations(beliefs, evidence, options)
         if probes:
             return self._go(evidence, sums, beliefs, located, limit, probes)

@@ -16,13 +16,14 @@ from typing import Any
 from asv.commands import Command, common_args
 
 from bisectorch.asv_plugin import corroborate, explaining, rebuilds
+from bisectorch.asv_plugin.ahead import build_ends
 from bisectorch.asv_plugin.commands import arguments
 from bisectorch.asv_plugin.commands.base import TeachingErrors
 from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
 from bisectorch.asv_plugin.machine import identify
 from bisectorch.asv_plugin.priors import with_priors
 from bisectorch.asv_plugin.releases import offers, on_releases
-from bisectorch.asv_plugin.workloads import discover
+from bisectorch.asv_plugin.workloads import discover, refuse_no_patterns
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
 from bisectorch.knowledge import FIRST_RUN_SECONDS
@@ -146,6 +147,8 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
             workshop = on_releases(workshop)
         commits = with_priors(workshop.history.range(spec), args.prior)
         machine = identify(args.machine, results_dir)
+        refuse_no_patterns(args.bench)
+        ahead = build_ends(workshop, commits.line, reporter)
         reporter.progress("discovering benchmarks")
         workloads, benchmarks = discover(
             conf,
@@ -161,9 +164,11 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
         header = _header(workshop, commits, workloads, machine, args)
         sessions = Path(scratch) if args.dry_run else Path(workshop.settings.sessions_dir)
         with SessionLog.create(log_path(sessions, header.session), header) as log:
+            for event in ahead:
+                log.append(event)
             findings = finish_session(
                 workshop,
-                Session(header, ()),
+                Session(header, ahead),
                 log,
                 reporter,
                 benchmarks,
