@@ -129,6 +129,14 @@ def test_what_is_built_at_once_is_not_asked_for_early():
     assert positions_of(decision, Purpose.SEARCH) == ()
 
 
+def test_a_builder_that_would_wait_makes_what_takes_long():
+    """Though what builds at once tells more for its cost: that is asked for next, for nothing."""
+    values = {0: (0.0, 0.0), 59: (0.5, 0.5), 15: (0.5,), 30: (0.5,)}
+    decision = BayesSearcher(cells=4).decide(dear(60, *range(10), values=values), 2)
+    (cut,) = positions_of(decision, Purpose.SEARCH)
+    assert 10 <= cut < 15
+
+
 def test_names_every_step_of_both_signs():
     """Both signs are found, and nothing else, largest first."""
     truth = {12: 0.3, 33: -0.2, 50: 0.08}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,23 +185,17 @@ class Chooser:
         """New commits for builders that would wait while those asked for are built.
 
         Only such as take long themselves: what builds at once loses nothing by being asked for
-        later, when more is known. Not where something else is asked for in the same gap.
+        later, when more is known. Not in a gap that is cut already.
         """
         idle = idle_builders(self.evidence, asked, builders)
         if not idle:
             return []
-        options = [o for o in self.best(len(asked) + idle) if o.purpose is Purpose.SEARCH]
         positions = self.beliefs.data.positions
-        others = set(asked) - {option.position for option in options} - set(positions.tolist())
-        taken = {int(g) for g in np.searchsorted(positions, sorted(others))}
-        free = [
-            option.position
-            for option in options
-            if option.position not in asked
-            and int(np.searchsorted(positions, option.position)) not in taken
-        ]
-        wanted = dear_of(self.evidence, free)[:idle]
-        return [option for option in options if option.position in wanted]
+        new = sorted(set(asked) - set(positions.tolist()))
+        cut = {int(g) for g in np.searchsorted(positions, new) - 1}
+        options = [o for o in self._splits(idle, cut, dear_only=True) if o.gain > LEAST_GAIN]
+        options.sort(key=lambda o: (-o.rate, o.position))
+        return options[:idle]
 
     def _build_seconds(self, positions: npt.NDArray[np.intp]) -> Array:
         if self.quotes.size != self.evidence.size:
@@ -279,16 +273,20 @@ class Chooser:
             float(seconds[best]),
         )
 
-    def _splits(self, batch: int) -> list[Option]:
-        """New commits inside the gaps that are still asked about."""
+    def _splits(
+        self, batch: int, but: Collection[int] = (), *, dear_only: bool = False
+    ) -> list[Option]:
+        """New commits inside the gaps that are still asked about, ``but`` for some of them."""
         b = self.beliefs
         positions = b.data.positions
         order = np.argsort(-b.relevant * ~self.quiet, kind="stable")[:ASKED].tolist()
         found = []
         for g in order:
-            if self.quiet[g] or positions[g + 1] - positions[g] < 2:
+            if self.quiet[g] or g in but or positions[g + 1] - positions[g] < 2:
                 continue
             places = open_positions(self.evidence, int(positions[g]), int(positions[g + 1]))
+            if dear_only:
+                places = np.asarray(dear_of(self.evidence, places.tolist()), dtype=np.intp)
             if places.size:
                 found.extend(self._cuts(g, self._thinned(places), batch))
         return found
