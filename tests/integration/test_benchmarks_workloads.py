@@ -158,7 +158,7 @@ row = compat.variable(compat.torch.ones(1, 52), True)
 output = compat.added_in_cpp()(row, row)
 output.sum().backward()
 again = autograd_overhead.Overhead("add variables (C++ function)")
-print(json.dumps([type(output.grad_fn).__name__, row.grad.sum().item(), list(again.run(2).shape)]))
+print(json.dumps([output.grad_fn.name(), row.grad.sum().item(), list(again.run(2).shape)]))
 """
 
 
