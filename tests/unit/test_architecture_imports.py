@@ -27,7 +27,13 @@ THIRD_PARTY = {
     "measure.inspector": {"asv_runner"},
     "measure.clocks": set(),
     "measure.reference": set(),
-    "explain": {"asv_runner", "bisectorch_calls", "bisectorch_operators", "bisectorch_sources"},
+    "explain": {
+        "asv_runner",
+        "bisectorch_calls",
+        "bisectorch_costs",
+        "bisectorch_operators",
+        "bisectorch_sources",
+    },
 }
 
 

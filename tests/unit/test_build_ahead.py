@@ -43,10 +43,12 @@ def test_an_end_that_is_there_already_leaves_one_build() -> None:
 
 
 def test_an_end_that_cannot_be_built_is_recorded() -> None:
-    """With its reason, as the search would have."""
+    """With its reason, as the search would have, and said."""
     provider = FakeProvider(broken={LINE[-1].sha: "no compiler flag"})
-    failed = [e for e in build_ends(workshop(provider, 2), LINE, FakeReporter()) if e.reason]
+    reporter = FakeReporter()
+    failed = [e for e in build_ends(workshop(provider, 2), LINE, reporter) if e.reason]
     assert [event.sha for event in failed] == [LINE[-1].sha]
+    assert reporter.findings == [f"{LINE[-1].sha[:10]} cannot be built: no compiler flag"]
 
 
 def test_a_fault_of_the_machine_is_raised() -> None:

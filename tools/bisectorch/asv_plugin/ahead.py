@@ -31,6 +31,7 @@ def build_ends(
                 events.append(BuildEvent(commit.sha, result.route, result.seconds))
             elif isinstance(result, Unbuildable):
                 events.append(BuildEvent(commit.sha, None, 0.0, result.reason))
+                reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
             else:
                 raise result
     return tuple(events)

@@ -6,18 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from bisectorch.explain.profile import Overhead, Profile, Spot, middle
 from bisectorch.model import SpentIn
 
-Array = npt.NDArray[np.float64]
 Sides = tuple[Profile, Profile]
 
-DEARER = np.linspace(0.6, 1.5, 37)
+DEARER = tuple(0.6 + 0.025 * step for step in range(37))
 """How many times more a call's profiling may cost in the workload than it did when measured."""
-SLOWED = np.linspace(0.0, 1.0, 41)
+SLOWED = tuple(0.025 * step for step in range(41))
 """What share of the slowness seen in a busy loop other Python code may suffer."""
 DEARER_SPREAD = 0.2
 LEVEL_SPREAD, STEP_SPREAD = 0.03, 0.01
@@ -100,32 +96,44 @@ def fitted(pairs: Sequence[Sides]) -> Fit:
     pairs = [pair for pair in pairs if all(p.plain_seconds > 0 for p in pair)]
     if not pairs:
         return Fit()
-    misses: Array = ((DEARER[:, None] - 1) / DEARER_SPREAD) ** 2 + 0 * SLOWED
-    for pair in pairs:
-        before, after = (_excess(profile) for profile in pair)
-        misses = misses + ((before + after) / (2 * LEVEL_SPREAD)) ** 2 / len(pairs)
-        misses = misses + ((after - before) / STEP_SPREAD) ** 2
-    dearer, slowed = np.unravel_index(int(np.argmin(misses)), misses.shape)
-    return Fit(float(DEARER[dearer]), float(SLOWED[slowed]))
+    told = [(_Total(before), _Total(after)) for before, after in pairs]
+
+    def misses(fit: Fit) -> float:
+        missed = ((fit.dearer - 1) / DEARER_SPREAD) ** 2
+        for sides in told:
+            before, after = (total.excess(fit) for total in sides)
+            missed += ((before + after) / (2 * LEVEL_SPREAD)) ** 2 / len(told)
+            missed += ((after - before) / STEP_SPREAD) ** 2
+        return missed
+
+    return min((Fit(dearer, slowed) for dearer in DEARER for slowed in SLOWED), key=misses)
 
 
-def _excess(profile: Profile) -> Array:
-    """By what share all functions come out too long, for each of DEARER and of SLOWED."""
-    own: dict[Spot, float] = defaultdict(float)
-    cost: dict[Spot | None, float] = defaultdict(float)
-    for (caller, callee), (calls, seconds) in profile.edges.items():
-        to_callee, to_caller = profile.overhead.of(callee)
-        own[callee] += seconds
-        cost[callee] += calls * to_callee
-        cost[caller] += calls * to_caller
-    python = np.array([spot.kind is SpentIn.PYTHON for spot in own], dtype=np.bool_)
-    seconds_of = np.array(list(own.values()))
-    cost_of = np.array([cost[spot] for spot in own])
-    net = np.maximum(0.0, seconds_of - DEARER[:, None] * cost_of)
-    slower = 1 + SLOWED * (profile.overhead.slower - 1)
-    total = net[:, python].sum(axis=1)[:, None] / slower + net[:, ~python].sum(axis=1)[:, None]
-    excess: Array = total / profile.plain_seconds - 1
-    return excess
+class _Total:
+    """All that was seen in one process, as a sum for any fit."""
+
+    def __init__(self, profile: Profile) -> None:
+        own: dict[Spot, float] = defaultdict(float)
+        cost: dict[Spot | None, float] = defaultdict(float)
+        for (caller, callee), (calls, seconds) in profile.edges.items():
+            to_callee, to_caller = profile.overhead.of(callee)
+            own[callee] += seconds
+            cost[callee] += calls * to_callee
+            cost[caller] += calls * to_caller
+        self._plain_seconds = profile.plain_seconds
+        self._slower = profile.overhead.slower
+        self._net: dict[float, tuple[float, float]] = {}
+        for dearer in DEARER:
+            sums = [0.0, 0.0]
+            for spot, seconds in own.items():
+                sums[spot.kind is SpentIn.PYTHON] += max(0.0, seconds - dearer * cost[spot])
+            self._net[dearer] = sums[0], sums[1]
+
+    def excess(self, fit: Fit) -> float:
+        """By what share all functions come out longer than the call without a profiler."""
+        compiled, python = self._net[fit.dearer]
+        total = compiled + python / (1 + fit.slowed * (self._slower - 1))
+        return total / self._plain_seconds - 1
 
 
 def _looked_by(profile: Profile) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 SIBLINGS = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, SIBLINGS)
 import bisectorch_calls as calls_room  # type: ignore[import-not-found]  # noqa: E402
+import bisectorch_costs as costs_room  # type: ignore[import-not-found]  # noqa: E402
 import bisectorch_operators as operators_room  # type: ignore[import-not-found]  # noqa: E402
 import bisectorch_sources as sources_room  # type: ignore[import-not-found]  # noqa: E402
 
@@ -251,7 +252,7 @@ class Session(object):
         return {
             "plain": self.plain,
             "profiled": self.profiled,
-            "overhead": calls_room.overhead(self.timer),
+            "overhead": costs_room.overhead(self.timer),
             "busy": self.timer is not None,
             "interpreter": sys.version,
             "tree": writer.tree(self.main.root, self.engine.root if self.apart else None),
