@@ -75,10 +75,10 @@ class Lab:
     def explain(
         self, before: Build, after: Build, name: str = "time_forward", **more: Any
     ) -> Explanation:
-        """With one pair of processes."""
+        """With one pair of processes, if not otherwise asked."""
         kinds = {"kind": "time"} | {k: more.pop(k) for k in ("kind", "unit") if k in more}
         workload = Workload(f"bench.{name}", (), more.pop("param_index", None), **kinds)
-        explainer = ProfilingExplainer(self.benchmarks, pairs=1, seconds=0.3)
+        explainer = ProfilingExplainer(self.benchmarks, pairs=more.pop("pairs", 1), seconds=0.3)
         return explainer.explain(before, after, workload, **more)
 
 
@@ -358,6 +358,8 @@ TORCH_LAYER = """
         @staticmethod
         def backward(ctx, grad):
             data, weight = ctx.saved_tensors
+            for _ in range(5):
+                grad = grad + 0
             return grad.mm(weight), grad.t().mm(data)
 
     def layer(data, weight):
@@ -392,7 +394,7 @@ def test_a_real_torch_is_explained(lab: Lab, torch_tree: Path, torch_python: str
             if not (tree / source.name).exists():
                 (tree / source.name).symlink_to(source)
         builds.append(build)
-    found = lab.explain(*builds, "Suite.time_both", compiled_differs=False)
+    found = lab.explain(*builds, "Suite.time_both", compiled_differs=False, pairs=3)
     assert found.methods == ("cProfile", "torch.profiler")
     assert found.step_seconds > 0
     assert {"Times.backward", "layer"} <= {cause.name for cause in found.causes}

@@ -187,11 +187,19 @@ def test_the_overhead_is_that_of_code_with_many_functions() -> None:
     functions = costs.python_functions()
     assert len({function.__code__ for function in functions}) == len(functions) > 50
     assert len({function.__name__ for function in costs.builtin_functions()}) > 30
-    seen = cProfile.Profile()
-    caller = costs.caller_of(functions, "    f%d()\n")
-    seen.runcall(caller, 2)
-    made = {entry.code: entry.callcount for entry in seen.getstats()}
-    assert all(made[function.__code__] == 2 for function in functions)
+    for caller, callees, wanted in (
+        (costs.call_functions, functions, len(functions)),
+        (costs.call_with_number, costs.builtin_functions(), len(costs.builtin_functions())),
+        (costs.call_methods, [costs.Text("a")], costs.CALLED_METHODS),
+    ):
+        seen = cProfile.Profile()
+        seen.runcall(caller, callees, 2)
+        counts = [
+            entry.callcount
+            for entry in seen.getstats()
+            if entry.code is not caller.__code__ and calls.spot_of(entry.code) not in calls.OWN
+        ]
+        assert counts == [2] * wanted
 
 
 FILE = '''
