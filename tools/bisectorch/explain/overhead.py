@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bisectorch.explain.profile import Overhead, Profile, Spot, middle
@@ -53,20 +53,16 @@ def pooled(pairs: Sequence[Sides]) -> list[Sides]:
     for profile in (profile for pair in pairs for profile in pair):
         groups[_looked_by(profile)].append(profile.overhead)
     common = {key: typical(measured) for key, measured in groups.items()}
-    alike = [
-        (
-            replace(before, overhead=common[_looked_by(before)]),
-            replace(after, overhead=common[_looked_by(after)]),
-        )
-        for before, after in pairs
-    ]
+    alike = _costing(pairs, lambda profile: common[_looked_by(profile)])
     fit = fitted(alike)
+    return _costing(alike, lambda profile: fit.of(profile.overhead))
+
+
+def _costing(pairs: Sequence[Sides], cost: Callable[[Profile], Overhead]) -> list[Sides]:
+    """The same, each profile with another cost of looking."""
     return [
-        (
-            replace(before, overhead=fit.of(before.overhead)),
-            replace(after, overhead=fit.of(after.overhead)),
-        )
-        for before, after in alike
+        (replace(before, overhead=cost(before)), replace(after, overhead=cost(after)))
+        for before, after in pairs
     ]
 
 

@@ -32,18 +32,19 @@ def overhead(timer: Clock = None) -> Dict[str, List[float]]:
     calls while it is profiled, which on Python 3.11 is well above 1, because it then gives up its
     quickened instructions.
     """
+    functions, builtins = python_functions(), builtin_functions()
     callers = (
-        ("python", call_functions, python_functions()),
-        ("builtin", call_with_number, builtin_functions()),
-        ("method", call_methods, [Text("a")]),
+        ("python", call_functions, functions, len(functions)),
+        ("builtin", call_with_number, builtins, len(builtins)),
+        ("method", call_methods, [Text("a")], CALLED_METHODS),
     )
     collecting = gc.isenabled()
     gc.disable()
     try:
         found = {}
         slower = least_profiled(busy, 2000, timer)[0] / least(busy, 2000)
-        for kind, caller, callees in callers:
-            calls = COUNT * (len(callees) if kind != "method" else CALLED_METHODS)
+        for kind, caller, callees, each in callers:
+            calls = COUNT * each
             # A loop of itself, which is no call's: by so much each turn, plain and profiled.
             real = (least(caller, callees) - least(call_nothing, callees)) / calls
             own, inner = least_profiled(caller, callees, timer)
