@@ -121,6 +121,19 @@ def batch_size(evidence: Evidence, width: int) -> int:
     return max(BATCH, width)
 
 
+def build_event(commit: Commit, result: Build | Exception, reporter: Reporter) -> BuildEvent:
+    """What became of a build, for the log; that it cannot be made is said, too.
+
+    Raises what is no fault of the commit.
+    """
+    if isinstance(result, Build):
+        return BuildEvent(commit.sha, result.route, result.seconds)
+    if not isinstance(result, Unbuildable):
+        raise result
+    reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
+    return BuildEvent(commit.sha, None, 0.0, result.reason)
+
+
 class _Loop:
     """The loop's hands: what to build, what to interleave, and the record of it."""
 
@@ -307,12 +320,7 @@ class _Loop:
         for commit, result in self._executor.build(missing):
             if isinstance(result, Build):
                 self._builds[commit.sha] = result
-                self.record(BuildEvent(commit.sha, result.route, result.seconds))
-            elif isinstance(result, Unbuildable):
-                self.record(BuildEvent(commit.sha, None, 0.0, result.reason))
-                self._reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
-            else:
-                raise result
+            self.record(build_event(commit, result, self._reporter))
         return [self._builds[commit.sha] for commit in commits if commit.sha in self._builds]
 
     def _rebuild(self, commit: Commit, salt: int) -> Build | None:

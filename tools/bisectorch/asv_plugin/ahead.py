@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bisectorch.asv_plugin.executors import executor_for
 from bisectorch.asv_plugin.workshop import Workshop
-from bisectorch.errors import Unbuildable
-from bisectorch.model import Build, BuildEvent, Commit
+from bisectorch.bisection import build_event
+from bisectorch.model import BuildEvent, Commit
 from bisectorch.seams import Reporter
 
 
@@ -23,15 +23,7 @@ def build_ends(
     quotes = [workshop.ladder.quote(commit).seconds for commit in ends]
     if getattr(workshop.conf, "bisectorch_builders", 1) < 2 or not all(quotes):
         return ()
-    events = []
     reporter.progress(f"obtaining both ends (about {max(quotes):.0f} s)")
     with executor_for(workshop.conf, workshop.environment.name, workshop.ladder) as executor:
-        for commit, result in executor.build(ends):
-            if isinstance(result, Build):
-                events.append(BuildEvent(commit.sha, result.route, result.seconds))
-            elif isinstance(result, Unbuildable):
-                events.append(BuildEvent(commit.sha, None, 0.0, result.reason))
-                reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
-            else:
-                raise result
-    return tuple(events)
+        made = executor.build(ends)
+        return tuple(build_event(commit, result, reporter) for commit, result in made)

@@ -31,7 +31,7 @@ def discover(
     and saves asv's benchmarks.json. Raises UsageError when nothing matches.
     """
     patterns = wanted or ["."]
-    refuse_no_patterns(patterns)
+    refuse_bad_patterns(patterns)
     found = _discover(conf, repo, environment, shas)
     benchmarks = Benchmarks(conf, found, regex=list(patterns))
     benchmarks.save()
@@ -49,7 +49,7 @@ def discover(
     return workloads, dict(benchmarks)
 
 
-def refuse_no_patterns(patterns: Sequence[str]) -> None:
+def refuse_bad_patterns(patterns: Sequence[str]) -> None:
     """Raise UsageError where one is no regular expression."""
     for pattern in patterns:
         try:

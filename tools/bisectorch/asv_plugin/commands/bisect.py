@@ -23,7 +23,7 @@ from bisectorch.asv_plugin.commands.outcome import exit_code, finish_session
 from bisectorch.asv_plugin.machine import identify
 from bisectorch.asv_plugin.priors import with_priors
 from bisectorch.asv_plugin.releases import offers, on_releases
-from bisectorch.asv_plugin.workloads import discover, refuse_no_patterns
+from bisectorch.asv_plugin.workloads import discover, refuse_bad_patterns
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
 from bisectorch.errors import UsageError
 from bisectorch.knowledge import FIRST_RUN_SECONDS
@@ -147,7 +147,7 @@ def bisect_range(conf: Any, args: argparse.Namespace) -> Findings:
             workshop = on_releases(workshop)
         commits = with_priors(workshop.history.range(spec), args.prior)
         machine = identify(args.machine, results_dir)
-        refuse_no_patterns(args.bench)
+        refuse_bad_patterns(args.bench)
         ahead = build_ends(workshop, commits.line, reporter)
         reporter.progress("discovering benchmarks")
         workloads, benchmarks = discover(
