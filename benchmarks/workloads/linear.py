@@ -4,6 +4,8 @@
 0.1.12, while the second one's name has.
 """
 
+import copy
+
 import torch
 from torch import nn
 
@@ -13,15 +15,21 @@ from . import compat
 class Small(object):
     """One square layer on one batch; each method repeats one mode ``calls`` times."""
 
-    def __init__(self, batch, features, input_needs_grad=False, device="cpu"):
+    def __init__(self, batch, features, device="cpu"):
         compat.start()
         self.layer = compat.to(device, nn.Linear(features, features))
-        data = compat.to(device, torch.randn(batch, features))
-        self.input = compat.variable(data, input_needs_grad)
+        self.input = compat.variable(compat.to(device, torch.randn(batch, features)))
         self.gradient = compat.to(device, torch.ones(batch, features))
         self.output = self.layer(self.input)
         self.synchronize = compat.synchronizer(device)
         self._check()
+
+    def towards_input(self):
+        """The same layer on the same batch, which needs its gradient, too."""
+        inward = copy.copy(self)
+        inward.input = compat.variable(self.input.data, True)
+        inward.output = self.layer(inward.input)
+        return inward
 
     def _check(self):
         """Untimed: the output is the product and the sum that it should be."""

@@ -57,7 +57,7 @@ LINEAR = """
 import json
 from benchmarks.workloads import linear as model
 
-small = model.Small(10, 100, input_needs_grad=True)
+small = model.Small(10, 100).towards_input()
 small.forward_backward(2)
 first = small.layer.bias.grad.tolist()
 plain = model.Small(10, 100)

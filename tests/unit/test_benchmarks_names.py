@@ -29,7 +29,7 @@ METHODS = (
 """Of tensors, Variables, modules and optimizers in 0.1.12."""
 
 PYTHON = (
-    "Random add append argmin cos encode endswith environ exists expanduser format fromkeys "
+    "Random add append argmin copy cos encode endswith environ exists expanduser format fromkeys "
     "get hexdigest index items log mkdir open parent path pathsep pretty_name random "
     "randrange redirect_stdout replace sha1 shuffle sin split splitlines startswith stderr "
     "sqrt strip upper which write write_text getpid devnull executable values join lower unit "
