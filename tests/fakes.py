@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from bisectorch.errors import Unbuildable
 from bisectorch.model import (
+    Block,
     Build,
     Commit,
     CommitRange,
@@ -160,9 +161,16 @@ class FakeMeasurer:
     seed: int = 1
     stop_after: int | None = None
     made: int = 0
+    together: list[tuple[str, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
+
+    def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
+        """A round of each, and a note of what was asked together."""
+        self.together.append(tuple(block.workload.name for block in blocks))
+        for block in blocks:
+            yield from self.measure(block.builds, block.workload, 1, block.name, block.purpose)
 
     def measure(
         self,

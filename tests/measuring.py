@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bisectorch.measure import PairedMeasurer
-from bisectorch.model import Build, Observation, Outcome, Purpose, Route, Workload
+from bisectorch.model import Block, Build, Observation, Outcome, Purpose, Route, Workload
 
 
 class Lab:
@@ -57,9 +57,8 @@ class Lab:
         with PairedMeasurer(
             self.benchmarks, samples=5, sample_seconds=0.001, cache_dir=self.root
         ) as measurer:
-            for observation in measurer.measure_in_turn(
-                self.builds, workloads, "b", Purpose.COMPARE
-            ):
+            blocks = [Block(w, tuple(self.builds), "b", Purpose.COMPARE) for w in workloads]
+            for observation in measurer.measure_in_turn(blocks):
                 seen[observation.workload.removeprefix("bench.")].append(observation)
         return seen
 

@@ -99,6 +99,37 @@ def test_two_workloads_share_their_builds_and_get_a_verdict_each() -> None:
     assert len(provider.provided) == len(set(provider.provided))
 
 
+def test_workloads_that_ask_for_the_same_builds_share_their_start() -> None:
+    """The same culprits as alone; blocks of one workload are never measured together."""
+    commits = line(30)
+    truth = {
+        SMALL.name: levels(commits, {11: 0.3}),
+        LARGE.name: levels(commits, {11: 0.3, 20: 0.2}),
+    }
+    measurer = FakeMeasurer(truth, unimportable={commits[15].sha: "SyntaxError"})
+    findings = run(session(commits, SMALL, LARGE), measurer, sharer=measurer)
+    assert found(findings, 0) == [commits[11].sha]
+    assert found(findings, 1) == [commits[11].sha, commits[20].sha]
+    assert {tuple(sorted(names)) for names in measurer.together} == {(SMALL.name, LARGE.name)}
+    blocks = [
+        (o.workload, run.block)
+        for w in findings.workloads
+        for o in w.observations
+        for run in o.runs
+    ]
+    by_block = {block: {w for w, b in blocks if b == block} for _, block in blocks}
+    assert all(len(workloads) == 1 for workloads in by_block.values())
+
+
+def test_a_workload_alone_has_nothing_to_share() -> None:
+    """All its processes are fresh."""
+    commits = line(30)
+    measurer = FakeMeasurer({SMALL.name: levels(commits, {11: 0.3})})
+    findings = run(session(commits, SMALL), measurer, sharer=measurer)
+    assert found(findings) == [commits[11].sha]
+    assert not measurer.together
+
+
 def test_broken_neighbours_join_the_credible_set() -> None:
     """Two commits before the culprit cannot be imported: the set holds them."""
     commits = line(30)

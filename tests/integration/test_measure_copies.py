@@ -8,10 +8,15 @@ from pathlib import Path
 import asv_runner
 import pytest
 from bisectorch.measure import PairedMeasurer
-from bisectorch.model import Build, Outcome, Purpose, Route, Workload
+from bisectorch.model import Block, Build, Outcome, Purpose, Route, Workload
 from measuring import Lab, eventually, gone
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc")
+
+
+def blocks_of(builds: list[Build], workloads: list[Workload]) -> list[Block]:
+    """One of each workload, of all builds."""
+    return [Block(workload, tuple(builds), "b", Purpose.COMPARE) for workload in workloads]
 
 
 @pytest.fixture
@@ -150,7 +155,7 @@ def test_every_kind_is_measured_whether_or_not_copies_can(lab: Lab) -> None:
         Workload("bench.time_it"),
     ]
     with PairedMeasurer(lab.benchmarks, samples=2, cache_dir=lab.root) as measurer:
-        seen = list(measurer.measure_in_turn(lab.builds, workloads, "b", Purpose.COMPARE))
+        seen = list(measurer.measure_in_turn(blocks_of(lab.builds, workloads)))
         assert not measurer._uncopied
     value = {o.workload.removeprefix("bench."): o.runs[0].value for o in seen}
     assert set(value) == set(names)
@@ -223,7 +228,7 @@ def test_torch_works_in_copies(tmp_path: Path, torch_tree: Path, torch_python: s
     ]
     with PairedMeasurer(benchmarks, samples=5, cache_dir=tmp_path) as measurer:
         pair = [build, Build("b", Route.CACHED, str(packages), torch_python)]
-        seen = list(measurer.measure_in_turn(pair, workloads, "t", Purpose.COMPARE))
+        seen = list(measurer.measure_in_turn(blocks_of(pair, workloads)))
         assert not measurer._uncopied
     assert [(o.outcome, o.reason) for o in seen] == [(Outcome.MEASURED, "")] * 8
     assert all(1e-6 < o.runs[0].value < 1.0 for o in seen)

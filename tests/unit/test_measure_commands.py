@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bisectorch.measure.child import Fault
 from bisectorch.measure.commands import CommandMeasurer, Metric, Ran, run_command
-from bisectorch.model import Build, Observation, Outcome, Purpose, Route, Workload
+from bisectorch.model import Block, Build, Observation, Outcome, Purpose, Route, Workload
 
 OLD, NEW = (Build(sha, Route.CACHED, f"/{sha}", "") for sha in ("old", "new"))
 COMMAND = Workload("./bench", timeout_seconds=5.0)
@@ -19,7 +19,7 @@ COMMAND = Workload("./bench", timeout_seconds=5.0)
 
 def block(measurer: CommandMeasurer) -> list[Observation]:
     """One block of both sides."""
-    return list(measurer.measure_in_turn([OLD, NEW], [COMMAND], "3", Purpose.COMPARE))
+    return list(measurer.measure_in_turn([Block(COMMAND, (OLD, NEW), "3", Purpose.COMPARE)]))
 
 
 def test_the_wall_time_is_measured_in_the_sides_directory(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import pytest
 from bisectorch.errors import UsageError
 from bisectorch.measure.child import Fault
 from bisectorch.measure.paired import PairedMeasurer
-from bisectorch.model import Build, Observation, Outcome, Purpose, Route, Workload
+from bisectorch.model import Block, Build, Observation, Outcome, Purpose, Route, Workload
 
 WORKLOAD = Workload("mod.time_it", ("10",), 2)
 
@@ -245,7 +246,8 @@ def test_a_tracked_number_is_asked_for_once(tmp_path: Path) -> None:
     stage = Stage(sampled=False, level={"a": 0.0, "b": -3.0})
     seen = observe(stage.measurer(tmp_path), "ab", 2)
     assert [o.runs[0].value for o in seen] == [0.0, -3.0, 0.0, -3.0]
-    assert {command for command, _ in stage.diary} == {"load", "setup", "run", "teardown"}
+    told = {command for command, _ in stage.diary}
+    assert told == {"load", "setup", "call_once", "run", "teardown"}
 
 
 def test_layout_is_the_same_in_a_round_and_varies_between_rounds(tmp_path: Path) -> None:
@@ -295,7 +297,9 @@ IN_TURN = tuple(Workload(f"mod.time_{letter}") for letter in "xyz")
 def in_turn(measurer: PairedMeasurer, *workloads: Workload) -> list[Observation]:
     """One block of each workload on two builds."""
     chosen = workloads or IN_TURN
-    return list(measurer.measure_in_turn(builds("a", "b"), chosen, "7", Purpose.COMPARE))
+    pair = tuple(builds("a", "b"))
+    blocks = [Block(workload, pair, "7", Purpose.COMPARE) for workload in chosen]
+    return list(measurer.measure_in_turn(blocks))
 
 
 def test_many_workloads_start_each_build_once(tmp_path: Path) -> None:
@@ -341,7 +345,7 @@ def test_what_fails_in_a_copy_is_tried_in_a_fresh_process(tmp_path: Path, comman
         return fresh(*arguments)
 
     def copies(*arguments: Any) -> Any:
-        stage.faults = faults if arguments[2] == shy else {}
+        stage.faults = faults if arguments[1].workload == shy else {}
         return PairedMeasurer._measure_copies(measurer, *arguments)
 
     measurer.measure = measure  # type: ignore[method-assign]
@@ -371,6 +375,59 @@ def test_an_import_that_fails_is_told_by_a_fresh_process(tmp_path: Path) -> None
     assert [o.outcome for o in seen if o.sha == "b"] == [Outcome.UNIMPORTABLE] * 2
     assert [o.outcome for o in seen if o.sha == "a"] == [Outcome.MEASURED] * 2
     assert not stage.alive
+
+
+def test_builds_that_blocks_have_in_common_start_once(tmp_path: Path) -> None:
+    """And the others, too; each block runs its own builds only."""
+    stage = Stage(level={"a": 1.0, "b": 1.1, "c": 1.2})
+    blocks = [
+        Block(workload, tuple(builds(*names)), name, Purpose.SEARCH)
+        for workload, names, name in zip(IN_TURN, ("ab", "bc", "a"), "789", strict=True)
+    ]
+    seen = list(stage.measurer(tmp_path, samples=2).measure_in_turn(blocks))
+    assert len(stage.environments) == 3
+    assert len({env["PYTHONHASHSEED"] for _, env in stage.environments}) == 1
+    for workload, names, name in zip(IN_TURN, ("ab", "bc", "a"), "789", strict=True):
+        own = [o for o in seen if o.workload == workload.name]
+        assert [o.sha for o in own] == list(names)
+        assert {o.runs[0].block for o in own} == {f"{name}.0"}
+    assert math.fsum(o.runs[0].seconds for o in seen) == pytest.approx(stage.seconds)
+    assert not stage.alive
+    assert list(tmp_path.glob("bisectorch-*/*")) == []
+
+
+def test_a_build_that_cannot_be_imported_leaves_the_other_blocks_their_copies(
+    tmp_path: Path,
+) -> None:
+    """Its fault is told by a fresh process, and its own block goes on without it."""
+    stage = Stage(faults={("load", "b"): Fault(Outcome.UNIMPORTABLE, "no")})
+    measurer = stage.measurer(tmp_path, samples=2)
+    blocks = [
+        Block(workload, tuple(builds(*names)), "7", Purpose.SEARCH)
+        for workload, names in zip(IN_TURN, ("ab", "ac", "c"), strict=True)
+    ]
+    seen = list(measurer.measure_in_turn(blocks))
+    assert [(o.sha, o.outcome) for o in seen if o.outcome is not Outcome.MEASURED] == [
+        ("b", Outcome.UNIMPORTABLE)
+    ]
+    assert stage.diary.count(("fork", "a")) == 2
+    assert stage.diary.count(("fork", "c")) == 2
+    assert len({sha for sha, _ in stage.environments}) == 3
+    assert not measurer._uncopied
+    assert not stage.alive
+
+
+def test_the_first_call_is_made_before_the_seats_move_to_the_one_core(tmp_path: Path) -> None:
+    """Of fresh processes and of copies: it may import for long."""
+    stage = Stage()
+    measurer = stage.measurer(tmp_path, samples=2, core=max(os.sched_getaffinity(0)))
+    observe(measurer, "ab", 1)
+    in_turn(measurer, IN_TURN[0])
+    for sha in "ab":
+        own = [command for command, who in stage.diary if who == sha]
+        fresh, copied = own[: own.index("fork") - 1], own[own.index("fork") :]
+        assert fresh[:4] == ["load", "setup", "call_once", "calibrate"]
+        assert copied[:6] == ["fork", "load", "setup", "call_once", "move", "calibrate"]
 
 
 def test_an_interrupt_ends_origins_and_copies(tmp_path: Path) -> None:

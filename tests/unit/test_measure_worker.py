@@ -131,9 +131,9 @@ def test_an_unknown_command_is_answered() -> None:
     assert answer(Session(), {"do": "dance", "with": {}})["fault"] == "raised"
 
 
-def test_a_sample_before_calibration_is_an_error() -> None:
+def test_a_sample_before_the_first_call_is_an_error() -> None:
     """And not a number."""
-    assert "before calibrate" in answer(Session(), {"do": "sample", "with": {}})["error"]
+    assert "before the first call" in answer(Session(), {"do": "sample", "with": {}})["error"]
 
 
 @pytest.mark.parametrize("result", [math.nan, {"samples": [1.0, math.nan]}, {"samples": []}])
@@ -157,4 +157,14 @@ def test_a_slow_first_call_does_not_settle_the_number(
         d,
     )
     monkeypatch.setattr(worker, "how_to_take", lambda benchmark: (lambda units: 0.0, 1, False))
+    session.sampled = True
+    session.call_once()
     assert session.calibrate(0.01)["number"] == (10 if first < 1 else 1)
+
+
+def test_what_is_not_sampled_is_not_called_ahead() -> None:
+    """A tracked number or a peak of memory belongs to its one run."""
+    session = Session()
+    session.benchmark = SimpleNamespace()
+    assert answer(session, {"do": "call_once", "with": {}}) == {"ok": None}
+    assert session.take is None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from bisectorch.errors import UsageError
 from bisectorch.model import (
+    Block,
     Build,
     BuildEvent,
     End,
@@ -49,21 +50,20 @@ class FakeBlocks:
     def __post_init__(self) -> None:
         self._random = random.Random(5)
 
-    def measure_in_turn(
-        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
-    ) -> Iterator[Observation]:
+    def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
         """One block of each."""
-        assert purpose is Purpose.COMPARE
-        self.calls.append((block, tuple(workload.name for workload in workloads)))
+        assert {block.purpose for block in blocks} == {Purpose.COMPARE}
+        [name] = {block.name for block in blocks}
+        self.calls.append((name, tuple(block.workload.name for block in blocks)))
         try:
-            for workload in workloads:
-                for build in builds:
+            for block in blocks:
+                for build in block.builds:
                     if self.stop_after == 0:
                         raise KeyboardInterrupt
                     if self.stop_after is not None:
                         self.stop_after -= 1
                     self.now += self.run_seconds
-                    yield self._observe(workload, build, block)
+                    yield self._observe(block.workload, build, name)
         finally:
             self.closed += 1
 

@@ -38,7 +38,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bisectorch.model import Build, Judgement, Observation, Purpose
+from bisectorch.model import Block, Build, Judgement, Observation, Purpose, Workload
 from pairs import BIN, KNOWN, NULL, SMALLEST, STEP, Laboratory, Trial, log_ratios
 from rows import BUILD, Rows
 
@@ -225,7 +225,7 @@ def share(laboratory: Laboratory, rows: Rows, rounds: int = 3) -> None:
         with laboratory.measurer(3) as measurer:
             began = time.monotonic()
             for index in range(rounds):
-                for _ in measurer.measure_in_turn(pair, workloads, str(index), Purpose.COMPARE):
+                for _ in measurer.measure_in_turn(blocks(pair, workloads, str(index))):
                     pass
             wall = time.monotonic() - began
         running = (measurer.warming_seconds + measurer.sampling_seconds) / wall
@@ -246,9 +246,7 @@ def layout(laboratory: Laboratory, rows: Rows, origins: int = 12, copies: int = 
     with laboratory.measurer(11) as measurer:
         for index in range(origins):
             seen = list(
-                measurer.measure_in_turn(
-                    pair, [laboratory.one] * copies, str(index), Purpose.COMPARE
-                )
+                measurer.measure_in_turn(blocks(pair, [laboratory.one] * copies, str(index)))
             )
             table.append(log_ratios(seen))
             for old, new in zip(seen[::2], seen[1::2], strict=True):
@@ -260,6 +258,11 @@ def layout(laboratory: Laboratory, rows: Rows, origins: int = 12, copies: int = 
     of_copies = math.sqrt(max(0.0, within - sampling))
     rows.note("layout: copies of one process beyond that", f"{of_copies:.2%}")
     rows.note("layout: processes beyond that", f"{math.sqrt(max(0.0, between)):.2%}")
+
+
+def blocks(builds: Sequence[Build], workloads: Sequence[Workload], name: str) -> list[Block]:
+    """One of each workload, of all builds."""
+    return [Block(workload, tuple(builds), name, Purpose.COMPARE) for workload in workloads]
 
 
 def half_difference(observation: Observation) -> float:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from asv.config import Config
 from asv.plugin_manager import plugin_manager
-from bisectorch.asv_plugin.commands.versus import SAMPLES
 from bisectorch.asv_plugin.machine import identify
 from bisectorch.asv_plugin.workloads import discover
 from bisectorch.asv_plugin.workshop import Workshop, open_workshop
@@ -220,9 +219,9 @@ class Laboratory:
         )
         return int(done.stdout)
 
-    def measurer(self, seed: int, samples: int = SAMPLES) -> PairedMeasurer:
-        """As ``versus`` measures."""
-        return PairedMeasurer(self.directory / "benchmarks", seed=seed, samples=samples)
+    def measurer(self, seed: int, **options: int) -> PairedMeasurer:
+        """As ``versus`` and ``bisect`` measure."""
+        return PairedMeasurer(self.directory / "benchmarks", seed=seed, **options)
 
     def trial(self, pair: tuple[int, int], seed: int, seconds: float) -> Trial:
         """One comparison of two of the builds on the one workload."""

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bisectorch.conclusion import NoiseOf, conclude
-from bisectorch.errors import Unbuildable, UsageError
+from bisectorch.errors import UsageError
+from bisectorch.hands import Asked, Hands
 from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
     Build,
-    BuildEvent,
-    Commit,
     Decision,
     End,
     Event,
     Evidence,
     Findings,
     Observation,
-    Outcome,
-    Probe,
-    Purpose,
     Session,
     SideBranch,
     Step,
+    Workload,
 )
 from bisectorch.seams import (
+    BlockMeasurer,
     Executor,
     Gauge,
     History,
@@ -63,6 +61,7 @@ def bisect(
     gauge: Gauge | None = None,
     tracer: Tracer | None = None,
     rebuilder: Rebuilder | None = None,
+    sharer: BlockMeasurer | None = None,
     anchored: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Findings:
@@ -70,7 +69,8 @@ def bisect(
 
     ``gauge`` reads the machine beside the blocks. ``tracer`` tells which files a workload reaches
     at the ends: a commit that changes others alone is hardly its culprit. ``rebuilder`` makes
-    more builds of a commit where build effects hide a step; None where there is none. ``anchored``
+    more builds of a commit where build effects hide a step; None where there is none. ``sharer``
+    measures what several workloads ask of the same builds with one start of each. ``anchored``
     blocks also run both ends of their line, which ties them together; a metric that does not drift
     needs none of that.
 
@@ -78,9 +78,19 @@ def bisect(
     raise for a fault of the machine; the events recorded until then stay good for a resume.
     """
     knowledge = Knowledge(session.events, free_of_blocks, logs)
-    loop = _Loop(session, history, provider, executor, measurer, recorder, reporter, knowledge)
-    loop.gauge, loop.tracer, loop.anchored = gauge, tracer, anchored
-    loop.rebuilder = rebuilder
+    loop = _Loop(session, history, recorder, reporter, knowledge, tracer)
+    hands = Hands(
+        loop.record,
+        knowledge,
+        provider=provider,
+        executor=executor,
+        measurer=measurer,
+        reporter=reporter,
+        gauge=gauge,
+        rebuilder=rebuilder,
+        sharer=sharer,
+        anchored=anchored,
+    )
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -88,18 +98,22 @@ def bisect(
     # A block measured for one search may tell another something new, so a search is asked again
     # whenever its workload has more observations than when it ended.
     while open_searches := [s for s in searches if settled.get(s) != loop.heard(s)]:
+        asked: dict[Workload, Asked] = {}
         for search in open_searches:
+            if search.workload in asked:
+                continue  # what was asked for its workload may answer it
             settled[search] = loop.heard(search)
             if loop.baseline_failure(search):
                 continue
-            loop.trace(search)
-            evidence = loop.evidence(search, spent_before + clock() - began)
-            decision = searcher.decide(evidence, loop.batch(evidence))
+            loop.trace(search, hands.builds)
+            evidence = loop.evidence(search, hands, spent_before + clock() - began)
+            decision = searcher.decide(evidence, batch_size(evidence, executor.width))
             loop.report(search, decision)
             if decision.probes:
-                loop.probe(search, decision.probes, evidence)
+                asked[search.workload] = Asked(search, decision.probes, evidence)
             elif not search.merge:
                 searches += [s for s in loop.descents(search, decision.steps) if s not in searches]
+        hands.probe(list(asked.values()))
     loop.refuse_if_nothing_ran()
     if not loop.knowledge.finished:
         loop.record(End(spent_before + clock() - began))
@@ -121,50 +135,27 @@ def batch_size(evidence: Evidence, width: int) -> int:
     return max(BATCH, width)
 
 
-def build_event(commit: Commit, result: Build | Exception, reporter: Reporter) -> BuildEvent:
-    """What became of a build, for the log; that it cannot be made is said, too.
-
-    Raises what is no fault of the commit.
-    """
-    if isinstance(result, Build):
-        return BuildEvent(commit.sha, result.route, result.seconds)
-    if not isinstance(result, Unbuildable):
-        raise result
-    reporter.found(f"{commit.sha[:10]} cannot be built: {result.reason}")
-    return BuildEvent(commit.sha, None, 0.0, result.reason)
-
-
 class _Loop:
-    """The loop's hands: what to build, what to interleave, and the record of it."""
+    """What the loop knows, keeps and tells."""
 
     def __init__(
         self,
         session: Session,
         history: History,
-        provider: Provider,
-        executor: Executor,
-        measurer: Measurer,
         recorder: Recorder,
         reporter: Reporter,
         knowledge: Knowledge,
+        tracer: Tracer | None,
     ) -> None:
         self._header = session.header
         self._history = history
-        self._provider = provider
-        self._executor = executor
-        self._measurer = measurer
         self._recorder = recorder
         self._reporter = reporter
-        self._builds: dict[str, Build] = {}
-        self._rebuilt: dict[tuple[str, int], Build] = {}
+        self._tracer = tracer
         self._told: set[tuple[str, str]] = set()
         self._traced: set[tuple[str, str]] = set()
         self.events = list(session.events)
         self.knowledge = knowledge
-        self.gauge: Gauge | None = None
-        self.tracer: Tracer | None = None
-        self.rebuilder: Rebuilder | None = None
-        self.anchored = True
 
     def record(self, event: Event) -> None:
         """On disk first, then believed."""
@@ -172,59 +163,31 @@ class _Loop:
         self.events.append(event)
         self.knowledge.add(event)
 
-    def evidence(self, search: Search, spent_seconds: float) -> Evidence:
+    def evidence(self, search: Search, hands: Hands, spent_seconds: float) -> Evidence:
         """The evidence with what each build would cost and what was spent."""
         evidence = self.knowledge.evidence(search)
-        known = set(evidence.values) | evidence.failed
         return replace(
             evidence,
-            build_seconds=tuple(
-                0.0
-                if index in known or commit.sha in self._builds
-                else self._provider.quote(commit).seconds
-                for index, commit in enumerate(search.line)
-            ),
-            rebuild_seconds=self._rebuild_seconds(search, evidence),
+            build_seconds=hands.build_seconds(search, evidence),
+            rebuild_seconds=hands.rebuild_seconds(search, evidence),
             spent_seconds=max(spent_seconds, self.knowledge.seconds),
             budget_seconds=self._header.budget_seconds,
         )
 
-    def _rebuild_seconds(self, search: Search, evidence: Evidence) -> tuple[float, ...]:
-        """The quote of one more build of each measured position; empty where there are none.
-
-        Commits that share one native build would get the same layout once more, all of them.
-        """
-        if self.rebuilder is None or evidence.one_build:
-            return ()
-        return tuple(
-            self.rebuilder.rebuild_quote(commit, self._next_salt(search, commit)).seconds
-            if index in evidence.values and commit.sha not in self.knowledge.not_rebuildable
-            else math.inf
-            for index, commit in enumerate(search.line)
-        )
-
-    def _next_salt(self, search: Search, commit: Commit) -> int:
-        """The salt of the commit's next build; for another workload it may have been made."""
-        return max(self.knowledge.salts(search.workload, commit.sha), default=0) + 1
-
-    def batch(self, evidence: Evidence) -> int:
-        """How many positions to probe at a time."""
-        return batch_size(evidence, self._executor.width)
-
-    def trace(self, search: Search) -> None:
+    def trace(self, search: Search, builds: Mapping[str, Build]) -> None:
         """See which files the workload reaches at both ends of the range, once they are built."""
-        if self.tracer is None or search.merge:
+        if self._tracer is None or search.merge:
             return
         paths = {path for commit in search.line[1:] for path in commit.paths}
         for commit in (search.line[0], search.line[-1]):
             wanted = (search.workload.name, commit.sha)
-            if commit.sha not in self._builds or wanted in self._traced:
+            if commit.sha not in builds or wanted in self._traced:
                 continue
             self._traced.add(wanted)
             if wanted in self.knowledge.traces:
                 continue
             changed = sorted(path for path in paths if path.endswith(".py"))
-            found = self.tracer.trace(self._builds[commit.sha], search.workload, changed)
+            found = self._tracer.trace(builds[commit.sha], search.workload, changed)
             if found is not None:
                 self.record(found)
 
@@ -251,93 +214,6 @@ class _Loop:
             + len(self.knowledge.unbuildable)
             + len(self.knowledge.not_rebuildable)
         )
-
-    def probe(self, search: Search, probes: Sequence[Probe], evidence: Evidence) -> None:
-        """Build and measure what the search asked for."""
-        salts = [self._salts(search, probe, evidence) for probe in probes]
-        # All at once, so that they can be made side by side.
-        asked = dict.fromkeys(x for each in salts for x, salt in each.items() if not salt)
-        self._obtain([search.line[index] for index in asked])
-        for probe, each in zip(probes, salts, strict=True):
-            more = [self._rebuild(search.line[x], salt) for x, salt in each.items() if salt]
-            builds = [build for build in more if build is not None]
-            if probe.purpose is Purpose.REBUILD and not builds:
-                continue
-            usual = [index for index, salt in each.items() if not salt]
-            usual += self._anchors(search, probe, usual)
-            builds += self._obtain([search.line[index] for index in usual])
-            enough = 2 if probe.purpose is Purpose.CONFIRM else 1
-            if len(builds) < enough:
-                continue
-            if self.gauge is not None and not self.knowledge.conditions:
-                self.record(self.gauge.conditions(builds[0], search.workload))
-            block = ""
-            for observation in self._measurer.measure(
-                builds, search.workload, probe.runs, str(self.knowledge.events), probe.purpose
-            ):
-                self.record(observation)
-                blocks = [run.block for run in observation.runs]
-                if self.gauge is not None and blocks and blocks != [block]:
-                    [block] = blocks
-                    self.record(self.gauge.state(block))
-                if observation.outcome is not Outcome.MEASURED:
-                    self._reporter.found(
-                        f"{observation.sha[:10]} {observation.outcome.value}: {observation.reason}"
-                    )
-
-    def _salts(self, search: Search, probe: Probe, evidence: Evidence) -> dict[int, int]:
-        """Which build of each of the probe's positions is to be measured."""
-        salts = {}
-        for index in probe.positions:
-            commit = search.line[index]
-            if probe.purpose is Purpose.REBUILD:
-                salts[index] = self._next_salt(search, commit)
-            elif self.rebuilder is None or commit.sha in self.knowledge.not_rebuildable:
-                salts[index] = 0
-            else:
-                salts[index] = evidence.build_to_run(index)
-        return salts
-
-    def _anchors(self, search: Search, probe: Probe, usual: Sequence[int]) -> list[int]:
-        """Both ends of the line, but for those asked for, to tie the block to the others."""
-        if not self.anchored or probe.purpose is Purpose.CONFIRM:
-            return []
-        return [
-            end
-            for end in (0, len(search.line) - 1)
-            if end not in usual and self.knowledge.salts(search.workload, search.line[end].sha)
-        ]
-
-    def _obtain(self, commits: Sequence[Commit]) -> list[Build]:
-        missing = [
-            commit
-            for commit in commits
-            if commit.sha not in self._builds and commit.sha not in self.knowledge.unbuildable
-        ]
-        if missing:
-            quoted = sum(self._provider.quote(commit).seconds for commit in missing)
-            self._reporter.progress(f"obtaining {len(missing)} builds (about {quoted:.0f} s)")
-        for commit, result in self._executor.build(missing):
-            if isinstance(result, Build):
-                self._builds[commit.sha] = result
-            self.record(build_event(commit, result, self._reporter))
-        return [self._builds[commit.sha] for commit in commits if commit.sha in self._builds]
-
-    def _rebuild(self, commit: Commit, salt: int) -> Build | None:
-        """The commit's build in this salt's layout; None, and said, where it cannot be made."""
-        assert self.rebuilder is not None
-        if (commit.sha, salt) not in self._rebuilt:
-            quoted = self.rebuilder.rebuild_quote(commit, salt).seconds
-            self._reporter.progress(f"building {commit.sha[:10]} again (about {quoted:.0f} s)")
-            try:
-                build = self.rebuilder.rebuild(commit, salt)
-            except Unbuildable as error:
-                self.record(BuildEvent(commit.sha, None, 0.0, error.reason, salt))
-                self._reporter.found(f"{commit.sha[:10]} cannot be built again: {error.reason}")
-                return None
-            self._rebuilt[commit.sha, salt] = build
-            self.record(BuildEvent(commit.sha, build.route, build.seconds, "", salt))
-        return self._rebuilt[commit.sha, salt]
 
     def descents(self, search: Search, steps: Sequence[Step]) -> list[Search]:
         """A search of the side branch for each step that is a merge."""

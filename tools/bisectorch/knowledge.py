@@ -147,6 +147,10 @@ class Knowledge:
         """Which builds of the commit were measured, ascending: 0 is the usual one."""
         return sorted(self._salts[workload.name].get(sha, ()))
 
+    def next_salt(self, workload: Workload, sha: str) -> int:
+        """The salt of the commit's next build; for another workload it may have been made."""
+        return max(self.salts(workload, sha), default=0) + 1
+
     def freed(self, workload: Workload) -> Mapping[BuildName, tuple[float, ...]]:
         """For each measured build the logarithms of its runs, free of block effects."""
         if workload.name not in self._freed:

@@ -193,6 +193,23 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Builds to be run side by side on one workload, once each.
+
+    Attributes:
+        workload: what they run.
+        builds: what is compared.
+        name: its runs are of the block ``f"{name}.0"``.
+        purpose: what the runs are for.
+    """
+
+    workload: Workload
+    builds: tuple[Build, ...]
+    name: str
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One fresh process measuring one build on one workload.
 

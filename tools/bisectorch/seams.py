@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from bisectorch.model import (
+    Block,
     Build,
     Commit,
     CommitRange,
@@ -85,15 +86,13 @@ class Measurer(Protocol):
 
 
 class BlockMeasurer(Protocol):
-    """Runs of a few builds on many workloads, interleaved on one core."""
+    """Blocks of several workloads, the builds of each interleaved on one core."""
 
-    def measure_in_turn(
-        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
-    ) -> Iterator[Observation]:
-        """One run of each build on each workload, each workload a block of its own.
+    def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
+        """Measure each block, in any order.
 
-        Yields the observations of a workload, one a build, as soon as it has been measured; what
-        the runs share beyond their block is the start of each build's process.
+        Yields the observations of a block, one a build, as soon as it has been measured; what
+        runs of different blocks may share is the start of their build's process.
         """
 
 

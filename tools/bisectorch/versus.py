@@ -10,6 +10,7 @@ from contextlib import closing
 
 from bisectorch.errors import UsageError
 from bisectorch.model import (
+    Block,
     Build,
     BuildEvent,
     Comparison,
@@ -83,11 +84,11 @@ def compare(
                 f"measuring; {undecided} of {len(session.header.workloads)} workloads undecided "
                 f"after {ledger.blocks} blocks"
             )
-        blocks = measurer.measure_in_turn(
-            builds, open_workloads, str(ledger.events), Purpose.COMPARE
-        )
-        with closing(blocks):  # type: ignore[type-var]
-            for observation in blocks:
+        name, pair = str(ledger.events), tuple(builds)
+        blocks = [Block(workload, pair, name, Purpose.COMPARE) for workload in open_workloads]
+        seen = measurer.measure_in_turn(blocks)
+        with closing(seen):  # type: ignore[type-var]
+            for observation in seen:
                 record(observation)
                 if observation.outcome is not Outcome.MEASURED:
                     reporter.found(

@@ -173,6 +173,7 @@ def run_session(
                 if looks_into_builds(session.header)
                 else None
             ),
+            sharer=measurer if isinstance(measurer, PairedMeasurer) else None,
             rebuilder=None if is_counted(session.header) else rebuilder_of(workshop.ladder),
             anchored=not is_counted(session.header),
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bisectorch.measure.child import Fault
-from bisectorch.model import Build, Observation, Outcome, Purpose, Run, Workload
+from bisectorch.model import Block, Build, Observation, Outcome, Run, Workload
 
 SHORT_SECONDS = 0.2
 """Commands shorter than this are run several times a block, so that a block fills it."""
@@ -128,16 +128,15 @@ class CommandMeasurer:
         self._runs_a_block = max(self._runs_a_block, min(MOST_RUNS_A_BLOCK, wanted))
         return seconds
 
-    def measure_in_turn(
-        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
-    ) -> Iterator[Observation]:
-        """One block of each command: every side, as often as fills a block, in random order."""
-        for workload in workloads:
+    def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
+        """Every side of each block, as often as fills it, in random order."""
+        for block in blocks:
+            workload, builds = block.workload, block.builds
             ran: dict[str, list[Ran]] = {build.sha: [] for build in builds}
             faults: dict[str, Fault] = {}
             began = time.time()
             for _ in range(self._runs_a_block):
-                for build in self._random.sample(list(builds), len(builds)):
+                for build in self._random.sample(builds, len(builds)):
                     if build.sha in faults:
                         continue
                     try:
@@ -148,10 +147,10 @@ class CommandMeasurer:
                 name, sha = workload.name, build.sha
                 if sha in faults:
                     outcome, reason = faults[sha].outcome, faults[sha].reason
-                    yield Observation(name, sha, outcome, (), reason, purpose)
+                    yield Observation(name, sha, outcome, (), reason, block.purpose)
                 else:
-                    run = _run_of(ran[sha], f"{block}.0", began)
-                    yield Observation(name, sha, Outcome.MEASURED, (run,), "", purpose)
+                    run = _run_of(ran[sha], f"{block.name}.0", began)
+                    yield Observation(name, sha, Outcome.MEASURED, (run,), "", block.purpose)
 
     def _run(self, build: Build, workload: Workload) -> Ran:
         if build.sha in self._known:

@@ -12,7 +12,8 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from bisectorch.measure.caches import HoldsCaches, SetupCaches
 from bisectorch.measure.child import Child, Switchboard, child_environment
 from bisectorch.measure.schedule import balanced_order, sample_count
 from bisectorch.measure.seats import Seat, Start, Worker, observations, vacate
-from bisectorch.model import Build, Observation, Purpose, Workload
+from bisectorch.model import Block, Build, Observation, Outcome, Purpose, Workload
 
 PADDING_BYTES = 4096
 HEAP_PADDING_BYTES = 1 << 16
+
+Origin = tuple[str, int, str, str]
+"""What tells the processes apart that copies are made of: a build's commit, salt and place."""
 
 
 class PairedMeasurer(HoldsCaches):
@@ -45,7 +49,7 @@ class PairedMeasurer(HoldsCaches):
         *,
         core: int | None = None,
         seed: int = 20170601,
-        samples: int = 40,
+        samples: int = 20,
         sample_seconds: float = 0.01,
         start_timeout_seconds: float = 300.0,
         overlap: bool = False,
@@ -128,6 +132,7 @@ class PairedMeasurer(HoldsCaches):
                 if not seats:
                     self._seat(seats, staying, workload, rng, self._starting_cores())
                 self._make_ready(seats, workload)
+                self._pin(seats)
                 ready = [seat for seat in seats if seat.fault is None]
                 if self._overlap and number + 1 < runs:
                     next_rng = self._chance(workload.name, f"{block}.{number + 1}")
@@ -146,53 +151,78 @@ class PairedMeasurer(HoldsCaches):
             vacate(seats)
             vacate(following)
 
-    def measure_in_turn(
-        self, builds: Sequence[Build], workloads: Sequence[Workload], block: str, purpose: Purpose
-    ) -> Iterator[Observation]:
-        """One block of each workload, in random order (seams.BlockMeasurer).
+    def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
+        """Measure the blocks in random order (seams.BlockMeasurer).
 
-        Each build's process imports the project once and is copied for each workload, so a run
-        starts in milliseconds and finds nothing of the runs before it. The process is what the
-        runs of one call share: call again for another one. Timings only; what else there is, and
-        what goes wrong in a copy, is measured in fresh processes. So a fault is always a fresh
-        process's.
+        Each build's process imports the project once and is copied for each of its blocks, so a
+        run starts in milliseconds and finds nothing of the runs before it. The process is what
+        the runs of one call share: blocks of one workload are better measured by several calls.
+        Timings only; what else there is, and what goes wrong in a copy, is measured in fresh
+        processes. So a fault is always a fresh process's.
 
-        Yields one observation a build as each workload ends, in the block ``{block}.0``.
+        Yields one observation a build as each block ends.
         """
-        chance = self._chance("in turn", block)
-        origins: list[Seat] = []
+        origins: dict[Origin, Seat] = {}
+        lame: set[Origin] = set()
+        chance = self._chance("in turn", "|".join(block.name for block in blocks))
+        order = chance.sample(list(blocks), len(blocks))
         try:
-            for workload in chance.sample(list(workloads), len(workloads)):
+            for place, block in enumerate(order):
+                began = self._clock()
                 seen = None
-                if workload.kind == "time" and workload.name not in self._uncopied:
-                    seen = self._measure_copies(origins, builds, workload, block, purpose)
-                    if seen is None:
-                        vacate(origins)
-                        origins.clear()
-                        self._uncopied.add(workload.name)
-                yield from seen or self.measure(builds, workload, 1, block, purpose)
+                if self._can_copy(block):
+                    rest = [other for other in order[place:] if self._can_copy(other)]
+                    lame |= self._start_origins(origins, rest, lame)
+                    seen = self._copy_what_can_be(origins, lame, block, began)
+                if seen is None:
+                    yield from self.measure(
+                        block.builds, block.workload, 1, block.name, block.purpose
+                    )
+                else:
+                    yield from seen
         finally:
-            vacate(origins)
+            vacate(list(origins.values()))
+
+    def _can_copy(self, block: Block) -> bool:
+        """Whether its runs may be copies, as far as is known."""
+        return block.workload.kind == "time" and block.workload.name not in self._uncopied
+
+    def _copy_what_can_be(
+        self, origins: dict[Origin, Seat], lame: Set[Origin], block: Block, began: float
+    ) -> list[Observation] | None:
+        """The block in copies, but for builds that have no origin: those fail by themselves.
+
+        None when it has to be measured in fresh processes altogether.
+        """
+        apart = tuple(build for build in block.builds if _origin(build) in lame)
+        faults = list(self.measure(apart, block.workload, 1, f"{block.name}.apart", block.purpose))
+        if any(fault.outcome is Outcome.MEASURED for fault in faults):
+            return None
+        together = replace(block, builds=tuple(b for b in block.builds if b not in apart))
+        if not together.builds:
+            return faults
+        seen = self._measure_copies(origins, together, began)
+        if seen is None:
+            self._uncopied.add(block.workload.name)
+            return None
+        return faults + seen
 
     def _measure_copies(
-        self,
-        origins: list[Seat],
-        builds: Sequence[Build],
-        workload: Workload,
-        block: str,
-        purpose: Purpose,
+        self, origins: dict[Origin, Seat], block: Block, began: float
     ) -> list[Observation] | None:
-        """One block in copies of the origins, which are started when there are none.
+        """One block in copies of its builds' origins; None when it cannot be had in this way.
 
-        None when it cannot be had in this way; the origins then are of no use any more.
+        The block's origins then are of no use any more, and gone. Its runs cost the time since
+        ``began``.
         """
-        name = f"{block}.0"
-        began, started_seconds = self._clock(), time.time()
+        workload, name = block.workload, f"{block.name}.0"
+        started_seconds = time.time()
         rng = self._chance(workload.name, name)
-        if not origins and not self._start_origins(origins, builds, workload, rng):
-            return None
         padding = rng.randrange(HEAP_PADDING_BYTES)
-        seats = [Seat(origin.build, self._caches.scratch(), origin.worker) for origin in origins]
+        seats = [
+            Seat(build, self._caches.scratch(), origins[_origin(build)].worker)
+            for build in block.builds
+        ]
         try:
             for seat in seats:
                 seat.attempt(partial(self._copy, directory=seat.directory, padding=padding))
@@ -200,30 +230,53 @@ class PairedMeasurer(HoldsCaches):
                 if self._caches.known(seat.build, workload):
                     self._send_setup(seat, workload)
             self._make_ready(seats, workload)
+            if self._core is not None:
+                core = self._core
+                for seat in seats:
+                    seat.attempt(lambda worker: worker.ask("move", self._start_timeout, core=core))
             self._take(seats, workload, rng)
             for seat in seats:
                 seat.attempt(lambda worker: worker.ask("end", self._start_timeout))
             if any(seat.fault for seat in seats):
+                vacate([origins.pop(_origin(build)) for build in block.builds])
                 return None
             seconds = (self._clock() - began) / len(seats)
-            return list(observations(seats, workload, purpose, name, started_seconds, seconds))
+            return list(
+                observations(seats, workload, block.purpose, name, started_seconds, seconds)
+            )
         finally:
             for seat in seats:
                 shutil.rmtree(seat.directory, ignore_errors=True)
 
     def _start_origins(
-        self,
-        origins: list[Seat],
-        builds: Sequence[Build],
-        workload: Workload,
-        rng: random.Random,
-    ) -> bool:
-        """Start one process a build, each with the benchmark imported; whether all could."""
-        self._seat(origins, builds, workload, rng, self._starting_cores(), set_up=False)
-        for origin in origins:
-            origin.attempt(lambda worker: worker.answer())
-        self._pin(origins)
-        return not any(origin.fault for origin in origins)
+        self, origins: dict[Origin, Seat], blocks: Sequence[Block], lame: Set[Origin]
+    ) -> set[Origin]:
+        """Start a process for each build of the blocks that has none, the benchmark imported.
+
+        They stay on the cores that they start on, so that their copies can be set up side by
+        side. Returns those that could not be had.
+        """
+        starting: list[Seat] = []
+        rng = self._chance("origins", "|".join(block.name for block in blocks))
+        hash_seed, padding = _layout(rng)
+        cores = self._starting_cores()
+        for block in blocks:
+            for build in block.builds:
+                if _origin(build) in origins or _origin(build) in lame:
+                    continue
+                seat = Seat(build, self._caches.scratch())
+                origins[_origin(build)] = seat
+                core = cores[len(starting) % len(cores)] if cores else None
+                starting.append(seat)
+                seat.worker = self._begin(
+                    build, block.workload, seat.directory, core, hash_seed, padding
+                )
+        for seat in starting:
+            seat.attempt(lambda worker: worker.answer())
+        failed = {_origin(seat.build) for seat in starting if seat.fault is not None}
+        for key in failed:
+            del origins[key]
+        return failed
 
     def _copy(self, worker: Worker, directory: Path, padding: int) -> None:
         worker.ask("fork", self._start_timeout, directory=str(directory), padding=padding)
@@ -251,17 +304,15 @@ class PairedMeasurer(HoldsCaches):
         workload: Workload,
         rng: random.Random,
         cores: Sequence[int],
-        *,
-        set_up: bool = True,
     ) -> None:
         """Start a worker a build; the workers of a round share what varies between rounds."""
-        hash_seed, padding = rng.randrange(2**32), rng.randrange(PADDING_BYTES)
+        hash_seed, padding = _layout(rng)
         for position, build in enumerate(builds):
             seat = Seat(build, self._caches.scratch())
             seats.append(seat)
             core = cores[position % len(cores)] if cores else None
             seat.worker = self._begin(build, workload, seat.directory, core, hash_seed, padding)
-            if set_up and self._caches.known(build, workload):
+            if self._caches.known(build, workload):
                 self._send_setup(seat, workload)
 
     def _begin(
@@ -295,7 +346,7 @@ class PairedMeasurer(HoldsCaches):
         return Child(self._board, build.python, environment, directory, core)
 
     def _send_setup(self, seat: Seat, workload: Workload) -> None:
-        """Have the seat's worker set up, on the filled cache where there is one."""
+        """Have it set up, on the filled cache where there is one, and make the first call."""
 
         def send(worker: Worker) -> None:
             cache = self._caches.directory(seat.build, workload)
@@ -306,10 +357,12 @@ class PairedMeasurer(HoldsCaches):
             )
 
         seat.attempt(send)
+        # Made here, before the seats move to the one core: the first call may import for long.
+        seat.attempt(lambda worker: worker.send("call_once", workload.timeout_seconds))
         seat.setting_up = True
 
     def _make_ready(self, seats: Sequence[Seat], workload: Workload) -> None:
-        """Await imports and setups, running setup_cache where it is due; then pin."""
+        """Await imports, setups and first calls, running setup_cache where due."""
         for seat in seats:
             about = seat.attempt(lambda worker: worker.answer())
             if about is None:
@@ -326,8 +379,8 @@ class PairedMeasurer(HoldsCaches):
                 )
                 self._send_setup(seat, workload)
         for seat in seats:
-            seat.attempt(lambda worker: worker.answer())
-        self._pin(seats)
+            for _ in ("setup", "call_once"):
+                seat.attempt(lambda worker: worker.answer())
 
     def _take(self, seats: Sequence[Seat], workload: Workload, rng: random.Random) -> None:
         """Fill the seats' samples, then tear down; seats whose worker fails end up empty."""
@@ -367,6 +420,15 @@ class PairedMeasurer(HoldsCaches):
                 seat.samples = tuple(samples)
         self.warming_seconds += warm - began
         self.sampling_seconds += self._clock() - warm
+
+
+def _origin(build: Build) -> Origin:
+    return build.sha, build.salt, build.tree, build.python
+
+
+def _layout(rng: random.Random) -> tuple[int, int]:
+    """A seed of hashes and a number of bytes, for processes that are to lie alike in memory."""
+    return rng.randrange(2**32), rng.randrange(PADDING_BYTES)
 
 
 def _allowed_cores() -> list[int]:

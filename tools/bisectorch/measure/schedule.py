@@ -7,7 +7,7 @@ import random
 LONG_SAMPLE_SECONDS = 1.0
 LONG_SAMPLE_COUNT = 2
 FEWEST_SAMPLES = 5
-LEAST_BUDGET_SECONDS = 0.5
+LEAST_BUDGET_SECONDS = 0.8
 
 
 def balanced_order(builds: int, cycles: int, rng: random.Random) -> tuple[tuple[int, ...], ...]:
@@ -43,8 +43,8 @@ def sample_count(
 ) -> int:
     """How many samples one run takes, so that a slow benchmark does not cost without bound.
 
-    Twice the time that ``wanted`` samples of ``wanted_seconds`` take (half a second at least) is
-    the budget; a benchmark that fills it sooner gets five samples all the same, or two when one
+    Twice the time that ``wanted`` samples of ``wanted_seconds`` take (0.8 s at least) is the
+    budget; a benchmark that fills it sooner gets five samples all the same, or two when one
     takes more than a second.
 
     Args:

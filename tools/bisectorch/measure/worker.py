@@ -48,10 +48,13 @@ class Session:
 
     def __init__(self) -> None:
         self.benchmark: Any = None
+        self.sampled = False
         self.take: Optional[Callable[[int], float]] = None
+        self.first_wall = 0.0
         self.apart = False
         self.core_clock: Optional[CoreClock] = None
         self.shortest_gap = math.inf
+        self.unit_calls = 1
         self.units = 1
         self.reheat = 0
         self.calls = 1
@@ -69,8 +72,9 @@ class Session:
         benchmark = get_benchmark_from_name(benchmark_dir, name, extra_params=attributes)
         self.benchmark = benchmark
         own_run = getattr(type(benchmark), "run", None) is not TimeBenchmark.run
+        self.sampled = isinstance(benchmark, TimeBenchmark) and not own_run
         return {
-            "sampled": isinstance(benchmark, TimeBenchmark) and not own_run,
+            "sampled": self.sampled,
             "cache_key": benchmark.setup_cache_key,
             "cache_timeout": benchmark.setup_cache_timeout,
         }
@@ -96,20 +100,36 @@ class Session:
         if benchmark.do_setup():
             raise Skipped("skipped")
 
+    def move(self, core: int) -> None:
+        """Go on on this core, every thread of it."""
+        if hasattr(os, "sched_setaffinity"):
+            for thread in os.listdir("/proc/self/task"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread), {core})
+
+    def call_once(self) -> None:
+        """Make the first call, which may pay for what later ones find done (a lazy import).
+
+        Nothing is measured by it, so several builds may do this at the same time on all cores.
+        A benchmark that is not sampled is left alone.
+        """
+        if not self.sampled:
+            return
+        self.take, self.unit_calls, self.apart = how_to_take(self.benchmark)
+        if getattr(self.benchmark, "timer", None) in (time.perf_counter, time.monotonic, time.time):
+            self.core_clock = CoreClock.open()
+        _, self.first_wall = self.timed_and_wall(1)
+
     def calibrate(self, sample_seconds: float) -> Dict[str, Any]:
-        """Warm up, and settle how many calls make a sample of about ``sample_seconds``.
+        """After the first call: warm up, and settle what makes a sample of ``sample_seconds``.
 
         With setups and no ``number`` of its own, asv times single calls, each on fresh state. A
         sample here is as many of those as fill it, divided by their count. A ``number`` that the
         benchmark sets is kept in the same way: whole repetitions of it fill the sample.
         """
         benchmark = self.benchmark
-        self.take, calls, self.apart = how_to_take(benchmark)
-        if getattr(benchmark, "timer", None) in (time.perf_counter, time.monotonic, time.time):
-            self.core_clock = CoreClock.open()
         seconds = float(own_attribute(benchmark, "sample_time", sample_seconds))
-        # The first call may pay for what later ones find done, and fill a sample by that alone.
-        timed, wall = self.timed_and_wall(1)
+        wall = self.first_wall
         wanted = units = 1
         warm = time.perf_counter() + warm_up_seconds(benchmark)
         while wall < LONG_CALL_SECONDS:
@@ -120,7 +140,7 @@ class Session:
                 break
             units = min(wanted if full else max(units + 1, wanted), 10 * units)
         self.units = wanted
-        self.calls = wanted * calls
+        self.calls = wanted * self.unit_calls
         self.reheat = max(1, wanted // 10) if wall / units < seconds else 0
         most, most_seconds = repeat_limits(own_attribute(benchmark, "repeat", 0))
         return {
@@ -147,7 +167,7 @@ class Session:
         Units with untimed setups between them are taken one by one, each with its own loss.
         """
         if self.take is None:
-            raise RuntimeError("sample before calibrate")
+            raise RuntimeError("sample before the first call")
         if not self.apart:
             return self._timed_and_wall(units)
         each = [self._timed_and_wall(1) for _ in range(units)]

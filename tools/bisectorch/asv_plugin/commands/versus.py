@@ -49,9 +49,6 @@ from bisectorch.versus import compare, conclude
 MANY_WORKLOADS = 100
 """More than these are compared only when a budget says for how long."""
 
-SAMPLES = 24
-"""Samples of about 10 ms a run takes; more processes tell more (docs/decisions/0011)."""
-
 SECONDS = 30.0
 """The most that measuring one workload takes, where nothing else was said."""
 
@@ -277,7 +274,6 @@ def _measure(
     measurer = PairedMeasurer(
         Path(workshop.conf.benchmark_dir).absolute(),
         core=cores[0] if cores else None,
-        samples=SAMPLES,
         attributes=attributes,
     )
     try:
