@@ -220,6 +220,17 @@ def test_resume_goes_on_without_measuring_again(stop: int) -> None:
     assert len(recorder.events) > before
 
 
+def test_many_workloads_do_not_spend_more_than_one_beyond_the_budget() -> None:
+    """Their searches decide together, but not all of them on the same last seconds."""
+    commits = line(60)
+    many = [Workload("linear.Linear.time_forward", (str(n),), n) for n in range(12)]
+    levels_of = {w.name: levels(commits, {31: 0.05}) for w in many}
+    measurer = FakeMeasurer(levels_of, sigma=0.05)
+    findings = run(session(commits, *many, budget_seconds=100.0), measurer, sharer=measurer)
+    assert findings.cost.runs * 1.5 < 100 + 30
+    assert {w.verdict for w in findings.workloads} <= {Verdict.INCONCLUSIVE, Verdict.CULPRITS}
+
+
 def test_findings_follow_from_the_log_alone() -> None:
     """What the loop returned is what its log concludes."""
     commits = line(30)

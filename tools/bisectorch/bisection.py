@@ -91,6 +91,7 @@ def bisect(
         sharer=sharer,
         anchored=anchored,
     )
+    budget = session.header.budget_seconds
     began = clock()
     spent_before = loop.knowledge.seconds
     searches = [Search(w, session.header.range.line) for w in session.header.workloads]
@@ -102,11 +103,15 @@ def bisect(
         for search in open_searches:
             if search.workload in asked:
                 continue  # what was asked for its workload may answer it
+            spent = max(spent_before + clock() - began, loop.knowledge.seconds)
+            ahead = sum(each.seconds for each in asked.values())
+            if asked and budget is not None and spent + ahead >= budget:
+                break  # the others decide when it is known what that took
             settled[search] = loop.heard(search)
             if loop.baseline_failure(search):
                 continue
             loop.trace(search, hands.builds)
-            evidence = loop.evidence(search, hands, spent_before + clock() - began)
+            evidence = loop.evidence(search, hands, spent)
             decision = searcher.decide(evidence, batch_size(evidence, executor.width))
             loop.report(search, decision)
             if decision.probes:
@@ -170,7 +175,7 @@ class _Loop:
             evidence,
             build_seconds=hands.build_seconds(search, evidence),
             rebuild_seconds=hands.rebuild_seconds(search, evidence),
-            spent_seconds=max(spent_seconds, self.knowledge.seconds),
+            spent_seconds=spent_seconds,
             budget_seconds=self._header.budget_seconds,
         )
 

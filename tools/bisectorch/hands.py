@@ -41,6 +41,14 @@ class Asked:
     probes: Sequence[Probe]
     evidence: Evidence
 
+    @property
+    def seconds(self) -> float:
+        """About what it will take, without the ends that tie its blocks to the others."""
+        runs = sum(len(probe.positions) * probe.runs for probe in self.probes)
+        positions = {x for probe in self.probes for x in probe.positions}
+        builds = sum(self.evidence.build_seconds[x] for x in positions)
+        return builds + runs * self.evidence.run_seconds
+
 
 def build_event(commit: Commit, result: Build | Exception, reporter: Reporter) -> BuildEvent:
     """What became of a build, for the log; that it cannot be made is said, too.
