@@ -167,9 +167,9 @@ class FakeMeasurer:
         self._random = random.Random(self.seed)
 
     def measure_in_turn(self, blocks: Sequence[Block]) -> Iterator[Observation]:
-        """A round of each, and a note of what was asked together."""
+        """A round of each, the last first, and a note of what was asked together."""
         self.together.append(tuple(block.workload.name for block in blocks))
-        for block in blocks:
+        for block in reversed(blocks):
             yield from self.measure(block.builds, block.workload, 1, block.name, block.purpose)
 
     def measure(

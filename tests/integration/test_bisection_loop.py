@@ -220,6 +220,29 @@ def test_resume_goes_on_without_measuring_again(stop: int) -> None:
     assert len(recorder.events) > before
 
 
+@pytest.mark.parametrize("stop", range(1, 13))
+def test_a_resumed_session_never_adds_to_a_block_of_before(stop: int) -> None:
+    """Stopped between blocks that share a start: what comes later is not paired with them."""
+    commits = line(40)
+    many = [Workload("linear.Linear.time_forward", (str(n),), n) for n in range(3)]
+    truth = {w.name: levels(commits, {9: 0.3}) for w in many}
+    recorder = FakeRecorder()
+    start = session(commits, *many)
+    first = FakeMeasurer(truth, stop_after=stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(start, first, sharer=first, recorder=recorder)
+    before = {(o.workload, r.block) for o in recorder.events for r in getattr(o, "runs", ())}
+    stopped = len(recorder.events)
+    second = FakeMeasurer(truth, seed=2)
+    resumed = Session(start.header, tuple(recorder.events))
+    findings = run(resumed, second, sharer=second, recorder=recorder)
+    assert all(found(findings, index) == [commits[9].sha] for index in range(3))
+    for event in recorder.events[stopped:]:
+        assert not before & {
+            (getattr(event, "workload", ""), r.block) for r in getattr(event, "runs", ())
+        }
+
+
 def test_many_workloads_do_not_spend_more_than_one_beyond_the_budget() -> None:
     """Their searches decide together, but not all of them on the same last seconds."""
     commits = line(60)

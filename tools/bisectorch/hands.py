@@ -184,9 +184,8 @@ class Hands:
     def _measure_together(self, blocks: Sequence[Block]) -> None:
         """One round of each block, the starts of their builds shared."""
         assert self._sharer is not None
-        # Each block has at least one event, so no later one gets the name of one of these.
         named = [
-            replace(block, builds=self._able(block), name=str(self._knowledge.events + place))
+            replace(block, builds=self._able(block), name=f"{self._knowledge.events}-{place}")
             for place, block in enumerate(blocks)
         ]
         ready = [block for block in named if len(block.builds) >= _least(block)]
