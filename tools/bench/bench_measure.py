@@ -8,13 +8,13 @@ of its own: a commit, one that changes only a comment, and one whose benchmark d
 go to ``asv continuous``. Each trial is one comparison from the start, with fresh processes, and
 stops when it is decided. Parts, and about how long each takes on two idle cores:
 
-    null, step          about 15 s a trial each: 50 min for 100 trials; they also give the
-                        coverage of the intervals. --trials 10 takes 5 min
+    null, step          about 11 s a trial each: 40 min for 100 trials; they also give the
+                        coverage of the intervals. --trials 10 takes 4 min
     neighbour           --neighbour-trials (20) of both, beside a process that moves memory on
                         the other core: 15 to 20 min
     spread              1.5 min: one block's ratio, ours and a plain prototype's
     share               1 min: how much of the wall time is spent measuring
-    asv                 --asv-trials (10) of both pairs, some 15 s each: 5 min; with null or step
+    asv                 --asv-trials (10) of both pairs, some 8 s each: 3 min; with null or step
                         it also compares the seconds to a verdict
     layout              2 min: what processes, copies of one process, and samples add to the noise
 
@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from bisectorch.model import Block, Build, Judgement, Observation, Purpose, Workload
+from bisectorch.search.verdict import FEWEST_BLOCKS
 from pairs import BIN, KNOWN, NULL, SMALLEST, STEP, Laboratory, Trial, log_ratios
 from rows import BUILD, Rows
 
@@ -88,9 +89,10 @@ def main() -> int:
     rows = Rows("measure")
     rows.note("the step's extra, calibrated", f"{laboratory.units} turns of an empty loop")
     decided: list[float] = []
+    covered: list[bool] = []
     if {"null", "step"} & set(wanted):
         began = time.monotonic()
-        decided = judge_trials(laboratory, rows, args.trials, SECONDS, wanted)
+        decided, covered = judge_trials(laboratory, rows, args.trials, SECONDS, wanted)
         rows.note("parts null and step", f"{time.monotonic() - began:.0f} s")
     for part in PARTS[2:]:
         if part not in wanted:
@@ -98,9 +100,8 @@ def main() -> int:
         began = time.monotonic()
         if part == "neighbour":
             with neighbour(laboratory.core):
-                judge_trials(
-                    laboratory, rows, args.neighbour_trials, NEIGHBOUR_SECONDS, ("null", "step")
-                )
+                trials, both = args.neighbour_trials, ("null", "step")
+                covered += judge_trials(laboratory, rows, trials, NEIGHBOUR_SECONDS, both)[1]
         elif part == "spread":
             spread(laboratory, rows)
         elif part == "share":
@@ -110,13 +111,21 @@ def main() -> int:
         else:
             against_asv(laboratory, rows, args.asv_trials, decided)
         rows.note(f"part {part}", f"{time.monotonic() - began:.0f} s")
+    if covered:
+        label = f"intervals of nominal 95 % that hold, of {len(covered)}"
+        share_covered = sum(covered) / len(covered)
+        rows.add(label, share_covered, 0.93, at_least=True)
+        rows.add(label, share_covered, 0.98, at_least=False)
     return rows.finish()
 
 
 def judge_trials(
     laboratory: Laboratory, rows: Rows, trials: int, seconds: float, wanted: Sequence[str]
-) -> list[float]:
-    """Null and known step, from the start each time; the seconds that each verdict took."""
+) -> tuple[list[float], list[bool]]:
+    """Null and known step, from the start each time.
+
+    Returns the seconds that each verdict took, and whether each interval holds the true ratio.
+    """
     where = "" if seconds == SECONDS else "beside a noisy neighbour: "
     spent: list[float] = []
     covered: list[bool] = []
@@ -146,15 +155,16 @@ def judge_trials(
             f"{label}: seconds, mean and most",
             f"{statistics.fmean(t.seconds for t in ran):.1f}, {max(t.seconds for t in ran):.1f}",
         )
+        block_seconds = sum(t.seconds for t in ran) / max(1, len(ratios))
+        rows.note(f"{label}: seconds of a block", f"{block_seconds:.2f}")
+        rows.note(
+            f"{label}: seconds of the fewest blocks that can decide",
+            f"{FEWEST_BLOCKS * block_seconds:.1f}",
+        )
         if len(ratios) > 1:
             within = statistics.stdev(ratios)
             rows.note(f"{label}: deviation of one block's ratio", f"{within:.2%}")
-    if covered:
-        label = f"{where}intervals of nominal 95 % that hold, of {len(covered)}"
-        share_covered = sum(covered) / len(covered)
-        rows.add(label, share_covered, 0.93, at_least=True)
-        rows.add(label, share_covered, 0.98, at_least=False)
-    return spent
+    return spent, covered
 
 
 @contextlib.contextmanager
