@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from bisectorch.conclusion import NoiseOf, conclude
 from bisectorch.errors import UsageError
-from bisectorch.hands import Asked, Hands
 from bisectorch.knowledge import FreeOfBlocks, Knowledge, Logs, Search
 from bisectorch.model import (
     Build,
@@ -24,6 +23,7 @@ from bisectorch.model import (
     Step,
     Workload,
 )
+from bisectorch.probing import Asked, Prober
 from bisectorch.seams import (
     BlockMeasurer,
     Executor,
@@ -79,7 +79,7 @@ def bisect(
     """
     knowledge = Knowledge(session.events, free_of_blocks, logs)
     loop = _Loop(session, history, recorder, reporter, knowledge, tracer)
-    hands = Hands(
+    prober = Prober(
         loop.record,
         knowledge,
         provider=provider,
@@ -110,15 +110,15 @@ def bisect(
             settled[search] = loop.heard(search)
             if loop.baseline_failure(search):
                 continue
-            loop.trace(search, hands.builds)
-            evidence = loop.evidence(search, hands, spent)
+            loop.trace(search, prober.builds)
+            evidence = loop.evidence(search, prober, spent)
             decision = searcher.decide(evidence, batch_size(evidence, executor.width))
             loop.report(search, decision)
             if decision.probes:
                 asked[search.workload] = Asked(search, decision.probes, evidence)
             elif not search.merge:
                 searches += [s for s in loop.descents(search, decision.steps) if s not in searches]
-        hands.probe(list(asked.values()))
+        prober.probe(list(asked.values()))
     loop.refuse_if_nothing_ran()
     if not loop.knowledge.finished:
         loop.record(End(spent_before + clock() - began))
@@ -168,13 +168,13 @@ class _Loop:
         self.events.append(event)
         self.knowledge.add(event)
 
-    def evidence(self, search: Search, hands: Hands, spent_seconds: float) -> Evidence:
+    def evidence(self, search: Search, prober: Prober, spent_seconds: float) -> Evidence:
         """The evidence with what each build would cost and what was spent."""
         evidence = self.knowledge.evidence(search)
         return replace(
             evidence,
-            build_seconds=hands.build_seconds(search, evidence),
-            rebuild_seconds=hands.rebuild_seconds(search, evidence),
+            build_seconds=prober.build_seconds(search, evidence),
+            rebuild_seconds=prober.rebuild_seconds(search, evidence),
             spent_seconds=spent_seconds,
             budget_seconds=self._header.budget_seconds,
         )

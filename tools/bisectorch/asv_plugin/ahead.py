@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bisectorch.asv_plugin.executors import executor_for
 from bisectorch.asv_plugin.workshop import Workshop
-from bisectorch.hands import build_event
 from bisectorch.model import BuildEvent, Commit
+from bisectorch.probing import build_event
 from bisectorch.seams import Reporter
 
 

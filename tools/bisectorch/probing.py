@@ -1,4 +1,4 @@
-"""The hands of a bisection: what its searches ask for is built, measured and recorded."""
+"""Probing: what the searches of a bisection ask for is built, measured and recorded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _least(block: Block) -> int:
     return 2 if block.purpose is Purpose.CONFIRM else 1
 
 
-class Hands:
+class Prober:
     """Makes the builds and the blocks; everything goes through ``record``."""
 
     def __init__(
