@@ -271,8 +271,11 @@ def layout(laboratory: Laboratory, rows: Rows, origins: int = 12, copies: int = 
 
 
 def blocks(builds: Sequence[Build], workloads: Sequence[Workload], name: str) -> list[Block]:
-    """One of each workload, of all builds."""
-    return [Block(workload, tuple(builds), name, Purpose.COMPARE) for workload in workloads]
+    """One of each workload, of all builds; names of their own give each a layout of its own."""
+    return [
+        Block(workload, tuple(builds), f"{name}-{place}", Purpose.COMPARE)
+        for place, workload in enumerate(workloads)
+    ]
 
 
 def half_difference(observation: Observation) -> float:
